@@ -1,0 +1,322 @@
+# Copyright 2026 The robot_infer authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""Every setting, declared once.
+
+From this table come the ROS parameters with their descriptors, the YAML keys, the command line
+options and the table in the README. A setting is `group.name`; groups are the classes below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+import difflib
+from pathlib import Path
+import typing
+from typing import Literal, Tuple, Union
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticUndefined
+import yaml
+
+from robot_infer.errors import ConfigError
+
+Value = Union[bool, int, float, str, Tuple[str, ...], Tuple[float, ...]]
+
+
+def _setting(
+    default: Value, help_text: str, *, unit: str = '', low: float | None = None,
+    high: float | None = None, live: bool = False,
+):  # noqa: ANN202 - pydantic's FieldInfo is what a class body needs here
+    """Declare one setting; `live` ones may be changed while the node runs."""
+    return Field(
+        default, description=help_text, ge=low, le=high,
+        json_schema_extra={'unit': unit, 'low': low, 'high': high, 'live': live},
+    )
+
+
+class _Group(BaseModel):
+    model_config = ConfigDict(frozen=True, extra='forbid', strict=True, protected_namespaces=())
+
+
+class PolicySettings(_Group):
+    checkpoint: str = _setting(
+        '', 'LeRobot checkpoint folder; empty means the demo policy that ships with the package.')
+    dtype: Literal['fp32', 'bf16'] = _setting(
+        'fp32', 'Precision of weights and pages. fp32 is exact against the reference.')
+    device: str = _setting('cpu', 'Torch device the policy runs on, e.g. cpu or cuda:0.')
+    threads: int = _setting(
+        0, 'Threads for the model; 0 means one less than there are cores, at least one.',
+        low=0, high=256)
+    horizon: int = _setting(
+        0, 'Actions per chunk; 0 means the checkpoint\'s own. Shorter chunks are exact for '
+        'policies whose action tokens are causal.', unit='actions', low=0, high=1000)
+    denoise_steps: int = _setting(
+        0, 'Euler steps of the action head; 0 means the checkpoint\'s own. Fewer steps are an '
+        'approximation.', unit='steps', low=0, high=1000)
+    seed: int = _setting(0, 'Seed of the noise that the action head starts from.', low=0)
+
+
+class CameraSettings(_Group):
+    names: Tuple[str, ...] = _setting(
+        ('overhead', 'wrist'),
+        'Cameras, bound by name: camera c is read from topic c/image and feeds the policy '
+        'input of the same name.')
+    policy_inputs: Tuple[str, ...] = _setting(
+        (), 'Policy inputs in the order of cameras.names, where the names differ '
+        '(observation.images.<input>); empty means the same names.')
+    transport: Literal['raw', 'compressed'] = _setting(
+        'raw', 'raw subscribes c/image (sensor_msgs/Image), compressed c/image/compressed.')
+    reliability: Literal['best_effort', 'reliable'] = _setting(
+        'best_effort', 'Reliability asked of the image topics; best_effort matches any camera.')
+    encoding_override: Tuple[str, ...] = _setting(
+        (), 'Encodings in the order of cameras.names that replace what the messages claim '
+        '(\'\' keeps the claim); empty trusts all.')
+    max_age_s: float = _setting(
+        0.25, 'Frames older than this are stale and are not used.', unit='s', low=0.001, high=60.0,
+        live=True)
+    max_skew_s: float = _setting(
+        0.15, 'Largest difference between the stamps of frames used together.', unit='s',
+        low=0.0, high=60.0, live=True)
+
+
+class StateSettings(_Group):
+    joints: Tuple[str, ...] = _setting(
+        ('slide_x', 'slide_y'),
+        'Joint names of JointState, in the order of the policy\'s state vector.')
+    max_age_s: float = _setting(
+        0.25, 'A state older than this is stale and is not used.', unit='s', low=0.001, high=60.0,
+        live=True)
+
+
+class InstructionSettings(_Group):
+    text: str = _setting('', 'Instruction at start; the instruction topic replaces it.', live=True)
+    max_characters: int = _setting(
+        500, 'Longer instructions are refused.', unit='characters', low=1, high=100_000)
+
+
+class CacheSettings(_Group):
+    budget_bytes: int = _setting(
+        67_108_864, 'Memory for the pages of keys and values and the embedding cache, taken once '
+        'at configure.', unit='bytes', low=1)
+    page_tokens: int = _setting(
+        64, 'Tokens per page.', unit='tokens', low=1, high=1024)
+    embeddings_per_camera: int = _setting(
+        4, 'Image embeddings kept per camera, found again by the frame\'s digest.',
+        unit='frames', low=1, high=1024)
+    check_invariants: bool = _setting(
+        False, 'Check the cache after every step (slow; for debugging).')
+
+
+class InferenceSettings(_Group):
+    rate_hz: float = _setting(
+        10.0, 'Inference steps are started at most this often.', unit='Hz', low=0.01, high=1000.0,
+        live=True)
+    deadline_s: float = _setting(
+        0.1, 'An inference step that takes longer is counted as late.', unit='s', low=0.001,
+        high=60.0, live=True)
+
+
+class ControlSettings(_Group):
+    rate_hz: float = _setting(
+        30.0, 'Control ticks per second: one action each.', unit='Hz', low=0.1, high=1000.0)
+    deadline_s: float = _setting(
+        0.01, 'A control tick that starts later than this after its time is a missed deadline.',
+        unit='s', low=0.0001, high=10.0, live=True)
+    chunk_validity_s: float = _setting(
+        0.6, 'A chunk older than this, counted from its observation, is not used any more.',
+        unit='s', low=0.001, high=60.0, live=True)
+    fallback: Literal['hold', 'zero', 'stop'] = _setting(
+        'hold', 'Action when there is no valid one: hold repeats the last position sent (at first '
+        'the measured one), zero sends zeros, stop holds until the node is activated again.')
+    output: Literal['joint_trajectory', 'float64_multi_array'] = _setting(
+        'joint_trajectory', 'Message type of the action topic.')
+    action_low: Tuple[float, ...] = _setting(
+        (), 'Lowest allowed action per joint; empty means no limit. A chunk outside is refused '
+        'whole.')
+    action_high: Tuple[float, ...] = _setting(
+        (), 'Highest allowed action per joint; empty means no limit.')
+    max_jump: float = _setting(
+        0.0, 'Largest allowed difference between the first action of a chunk still to be sent and '
+        'the measured position, per joint; 0 means no limit.', unit='joint units', low=0.0)
+
+
+class DiagnosticsSettings(_Group):
+    period_s: float = _setting(
+        1.0, 'Period of /diagnostics and of ~/status.', unit='s', low=0.1, high=60.0)
+    hardware_id: str = _setting('robot', 'Hardware id in the diagnostics.')
+
+
+class Config(_Group):
+    """All settings; attribute access mirrors the dotted names: `config.control.rate_hz`."""
+
+    policy: PolicySettings = PolicySettings()
+    cameras: CameraSettings = CameraSettings()
+    state: StateSettings = StateSettings()
+    instruction: InstructionSettings = InstructionSettings()
+    cache: CacheSettings = CacheSettings()
+    inference: InferenceSettings = InferenceSettings()
+    control: ControlSettings = ControlSettings()
+    diagnostics: DiagnosticsSettings = DiagnosticsSettings()
+
+    @classmethod
+    def from_flat(cls, values: Mapping[str, object]) -> Config:
+        """Make a Config from dotted names.
+
+        :raises ConfigError: for an unknown name, a wrong type, a value out of range.
+        """
+        known = {setting.name: setting for setting in settings()}
+        nested: dict[str, dict[str, object]] = {}
+        for name, value in values.items():
+            if name not in known:
+                raise _unknown(name, known)
+            group, key = name.split('.', 1)
+            nested.setdefault(group, {})[key] = tuple(value) if isinstance(value, list) else value
+        try:
+            config = cls.model_validate(nested)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise known['.'.join(str(part) for part in first['loc'][:2])].refusal(
+                first['input']) from error
+        _check_together(config)
+        return config
+
+    @classmethod
+    def from_yaml(cls, path: Path | str) -> Config:
+        """Read a ROS 2 parameter file: `/**: ros__parameters: group: name: value`.
+
+        :raises ConfigError: where the file is missing, is not such a file, or a key is wrong.
+        """
+        path = Path(path)
+        try:
+            document = yaml.safe_load(path.read_text())
+        except OSError as error:
+            raise ConfigError(
+                f'parameter file {path}', expected='a readable file', got=str(error.strerror),
+                remedy='Check the path.') from error
+        except yaml.YAMLError as error:
+            raise ConfigError(
+                f'parameter file {path}', expected='valid YAML', got=str(error),
+                remedy='Mend the line named above.') from error
+        try:
+            (node_values,) = [entry['ros__parameters'] for entry in document.values()]
+        except (AttributeError, TypeError, KeyError, ValueError):
+            raise ConfigError(
+                f'parameter file {path}', expected='one key /** with ros__parameters below it',
+                got=repr(document)[:80], remedy='Copy the head of config/robot_infer.yaml.',
+            ) from None
+        return cls.from_flat(_flatten(node_values))
+
+    def flat(self) -> dict[str, Value]:
+        """All values by dotted name."""
+        return {setting.name: getattr(getattr(self, setting.group), setting.key)
+                for setting in settings()}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting as data, for ROS parameters, the command line and the README."""
+
+    group: str
+    key: str
+    type: Literal['bool', 'int', 'float', 'str', 'str_list', 'float_list']
+    default: Value
+    help: str
+    unit: str
+    low: float | None
+    high: float | None
+    choices: tuple[str, ...]
+    live: bool
+
+    @property
+    def name(self) -> str:
+        """Dotted name, `group.key`."""
+        return f'{self.group}.{self.key}'
+
+    @property
+    def wanted(self) -> str:
+        """The expected value in words, with its range and unit."""
+        if self.choices:
+            return 'one of ' + ', '.join(self.choices)
+        words = {'bool': 'true or false', 'int': 'a whole number', 'float': 'a number',
+                 'str': 'text', 'str_list': 'a list of texts',
+                 'float_list': 'a list of numbers'}[self.type]
+        if self.low is not None and self.high is not None:
+            words += f' from {self.low} to {self.high}'
+        elif self.low is not None:
+            words += f' of at least {self.low}'
+        return f'{words} ({self.unit})' if self.unit else words
+
+    def refusal(self, got: object) -> ConfigError:
+        """The error for a value this setting does not take."""
+        return ConfigError(
+            f'parameter {self.name}', expected=self.wanted, got=repr(got),
+            remedy=f'{self.help} Default: {self.default!r}.')
+
+
+_TYPES = {bool: 'bool', int: 'int', float: 'float', str: 'str',
+          Tuple[str, ...]: 'str_list', Tuple[float, ...]: 'float_list'}
+
+
+def settings() -> Iterator[Setting]:
+    """All settings, in the order they are declared above."""
+    for group, group_field in Config.model_fields.items():
+        model = group_field.annotation
+        hints = typing.get_type_hints(model)
+        for key, info in model.model_fields.items():
+            assert info.default is not PydanticUndefined
+            choices = typing.get_args(hints[key]) if typing.get_origin(hints[key]) is Literal else ()
+            extra = info.json_schema_extra
+            yield Setting(
+                group=group, key=key, type='str' if choices else _TYPES[hints[key]],
+                default=info.default, help=info.description, unit=extra['unit'],
+                low=extra['low'], high=extra['high'], choices=choices, live=extra['live'])
+
+
+def _flatten(values: Mapping[str, object], prefix: str = '') -> dict[str, object]:
+    flat: dict[str, object] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            flat.update(_flatten(value, f'{prefix}{key}.'))
+        else:
+            flat[f'{prefix}{key}'] = value
+    return flat
+
+
+def _unknown(name: str, known: Mapping[str, Setting]) -> ConfigError:
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f'Did you mean {close[0]}?' if close else 'config/robot_infer.yaml lists every key.'
+    return ConfigError(f'parameter {name}', expected='a known name', got='an unknown one',
+                       remedy=hint)
+
+
+def _check_together(config: Config) -> None:
+    """Refuse settings that contradict each other."""
+    cameras, control = config.cameras, config.control
+    if not cameras.names or len(set(cameras.names)) != len(cameras.names):
+        raise ConfigError('parameter cameras.names', expected='one or more different names',
+                          got=repr(cameras.names), remedy='Name each camera once.')
+    for name in ('policy_inputs', 'encoding_override'):
+        values = getattr(cameras, name)
+        if values and len(values) != len(cameras.names):
+            raise ConfigError(
+                f'parameter cameras.{name}', expected=f'{len(cameras.names)} entries, one for '
+                f'each of cameras.names', got=f'{len(values)}', remedy='Add or remove entries.')
+    low, high = control.action_low, control.action_high
+    if len(low) != len(high) or any(a >= b for a, b in zip(low, high)):
+        raise ConfigError(
+            'parameters control.action_low and control.action_high',
+            expected='lists of equal length with low < high', got=f'{low} and {high}',
+            remedy='Give both limits for each joint, or neither.')
