@@ -1,0 +1,25 @@
+# Copyright 2026 The robot_infer authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+
+"""Attention over paged keys and values: one entry, several backends.
+
+What lives here: `paged_attention` and `append_kv`, which check their arguments and hand over to a
+backend (`cpu.py`: torch; `reference.py`: plain float64, the definition). What does not: which
+blocks belong to whom (robot_infer/cache) and what the tokens mean (robot_infer/models).
+"""
+
+from robot_infer_kernels.attention import append_kv, paged_attention, which_backend
+
+__all__ = ['append_kv', 'paged_attention', 'which_backend']
