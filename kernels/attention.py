@@ -27,10 +27,11 @@ Checks are plain integer comparisons; on the CPU they cost a few microseconds a 
 
 from __future__ import annotations
 
-from typing import Literal, Union
+from typing import Literal
+
+import torch
 
 from robot_infer_kernels import cpu, reference
-import torch
 
 Backend = Literal['auto', 'cpu', 'reference']
 
@@ -50,7 +51,7 @@ def which_backend(device: torch.device | str) -> str:
 
 def paged_attention(
     q: torch.Tensor, kv: torch.Tensor, table: torch.Tensor, length: int,
-    limit: Union[int, torch.Tensor], scale: float, window: int | None = None,
+    limit: int | torch.Tensor, scale: float, window: int | None = None,
     softcap: float | None = None, backend: Backend = 'auto',
 ) -> torch.Tensor:
     """Attend from each query to the keys it may see.
@@ -147,7 +148,7 @@ def _check_shapes(q: torch.Tensor, kv: torch.Tensor, table: torch.Tensor) -> tup
     return num_tokens, page_tokens
 
 
-def _limit_range(limit: Union[int, torch.Tensor], num_tokens: int, length: int) -> tuple[int, int]:
+def _limit_range(limit: int | torch.Tensor, num_tokens: int, length: int) -> tuple[int, int]:
     """Lowest and highest limit; (length, length) where there is no row."""
     if isinstance(limit, int):
         low = high = limit

@@ -41,7 +41,6 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Union
 
 import torch
 from torch.nn import functional as F  # noqa: N812 - torch's own custom
@@ -51,7 +50,7 @@ _MASK_TOKENS = 512
 
 def attend(
     q: torch.Tensor, kv: torch.Tensor, pages: list[int], low: int, high: int,
-    limit: Union[int, torch.Tensor], scale: float, window: int | None, softcap: float | None,
+    limit: int | torch.Tensor, scale: float, window: int | None, softcap: float | None,
 ) -> torch.Tensor:
     """See `attention.paged_attention`; `low` and `high` are the lowest and the highest limit."""
     num_tokens, num_heads, head_dim = q.shape
@@ -125,7 +124,7 @@ def _mask(limit: torch.Tensor, begin: int, end: int, window: int | None) -> torc
     return torch.zeros(hidden.shape).masked_fill_(hidden, -math.inf)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _mask_rows() -> torch.Tensor:
     """Row r hides the keys from r on: 1 MiB, made once, saves a third of a short call."""
     keys = torch.arange(_MASK_TOKENS)

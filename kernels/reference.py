@@ -20,14 +20,12 @@ This is the oracle of every other backend; it is meant to be read, not to be fas
 
 from __future__ import annotations
 
-from typing import Union
-
 import torch
 
 
 def attend(
     q: torch.Tensor, kv: torch.Tensor, pages: list[int], length: int,
-    limit: Union[int, torch.Tensor], scale: float, window: int | None, softcap: float | None,
+    limit: int | torch.Tensor, scale: float, window: int | None, softcap: float | None,
 ) -> torch.Tensor:
     """See `attention.paged_attention`; `pages` are the blocks that hold the valid tokens."""
     keys, values = kv[:, pages].flatten(1, 2)[:, :length].double()
