@@ -12,7 +12,6 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-
 """Attention over paged keys and values: one entry, several backends.
 
 What lives here: `paged_attention` and `append_kv`, which check their arguments and hand over to a

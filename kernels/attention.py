@@ -12,7 +12,6 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-
 """The entry to the kernels: what the arguments mean, their checks, and the choice of backend.
 
 One plane of pages, as `robot_infer.cache.storage.KVStorage.plane` gives it, is token-major:

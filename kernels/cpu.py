@@ -12,7 +12,6 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-
 """Paged attention and append on the CPU, from torch operations.
 
 Keys and values are read as strided views wherever their blocks are neighbours; else the pages are

@@ -12,7 +12,6 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-
 """Paged attention as its definition reads: plain, in float64, one row at a time.
 
 This is the oracle of every other backend; it is meant to be read, not to be fast.
