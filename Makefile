@@ -1,0 +1,65 @@
+# The commands a newcomer types. Everything runs in .venv, which `make setup` makes once.
+# PYTHON=python3.12 chooses the Python to build it on.
+
+VENV := .venv
+STAMP := $(VENV)/.setup-done
+PYTHON_IN := $(VENV)/bin/python
+CLI := $(VENV)/bin/robot-infer
+
+# One computer, a domain of its own: a demo or a test never speaks to a robot that is running.
+export ROS_DOMAIN_ID := $(or $(ROBOT_INFER_DOMAIN_ID),77)
+export ROS_AUTOMATIC_DISCOVERY_RANGE := LOCALHOST
+ifeq ($(ROS_DISTRO),humble)
+export ROS_LOCALHOST_ONLY := 1
+endif
+# Large frames are lost without it (config/fastdds.xml says why); the second name is Humble's.
+export FASTDDS_DEFAULT_PROFILES_FILE := $(CURDIR)/config/fastdds.xml
+export FASTRTPS_DEFAULT_PROFILES_FILE := $(FASTDDS_DEFAULT_PROFILES_FILE)
+export ROS_LOG_DIR := $(CURDIR)/log/ros
+ifeq ($(ROS_DISTRO),)
+export AMENT_PREFIX_PATH := $(CURDIR)/$(VENV)
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo demo-eval test doctor bench-step bench-pool check-package parameters \
+	lint clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP)  ## make the environment .venv (the other targets do it themselves)
+
+$(STAMP): setup.py pyproject.toml tools/setup_env.sh
+	VENV=$(CURDIR)/$(VENV) tools/setup_env.sh
+	@touch $@
+
+demo: $(STAMP)  ## drive the simulated robot by camera and instruction, and report
+	$(CLI) demo $(ARGS)
+
+demo-eval: $(STAMP)  ## success rate of the demo policy over 100 episodes, and with moved blocks
+	$(CLI) demo-eval $(ARGS)
+
+test: $(STAMP)  ## run all tests
+	$(PYTHON_IN) -m pytest -q $(ARGS)
+
+doctor: $(STAMP)  ## say what was found on this computer and what is missing
+	$(CLI) doctor
+
+bench-step: $(STAMP)  ## time one inference step: cold, same frames with a new state, nothing new
+	$(PYTHON_IN) -m test.bench.step $(ARGS)
+
+bench-pool: $(STAMP)  ## time take and release of pages in small and large pools
+	$(PYTHON_IN) -m test.bench.pool $(ARGS)
+
+check-package: $(STAMP)  ## install in every way (colcon, symlink, pip, editable) and run from each
+	tools/check_package.sh
+
+parameters: $(STAMP)  ## write config/robot_infer.yaml anew after a change of robot_infer/config.py
+	$(CLI) parameters --format yaml > $(VENV)/parameters.yaml
+	mv $(VENV)/parameters.yaml config/robot_infer.yaml
+
+lint: $(STAMP)  ## style: ruff with the rules of pyproject.toml
+	$(PYTHON_IN) -m ruff check .
+
+clean:  ## remove the environment and everything built
+	rm -rf $(VENV) build install log reports *.egg-info .pytest_cache .hypothesis .ruff_cache
