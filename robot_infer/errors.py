@@ -66,6 +66,14 @@ class StaleFrameError(FrameError):
     """A camera has delivered nothing, or nothing recent enough."""
 
 
+class FrameStampError(FrameError):
+    """A camera's stamps lie ahead of the ROS clock: the two clocks do not agree."""
+
+
+class FrameSkewError(FrameError):
+    """Frames that are to be used together were taken too far apart."""
+
+
 class StateError(RobotInferError):
     """The robot state is missing, stale, of the wrong length or not finite."""
 
