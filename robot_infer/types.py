@@ -74,6 +74,18 @@ class Observation:
 
 
 @dataclass(frozen=True)
+class PageKey:
+    """Name of a run of prefix tokens: everything the entries of tokens [0, end) depend on.
+
+    end: number of tokens covered; a page edge, or the end of an attention group.
+    digest: of the domain and of every identity visible to the last of these tokens.
+    """
+
+    end: int
+    digest: bytes
+
+
+@dataclass(frozen=True)
 class StepBudget:
     """What one inference step may spend.
 

@@ -1,0 +1,98 @@
+# Copyright 2026 The robot_infer authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The fixed budget for pages and image embeddings, laid out before anything is allocated.
+
+Blocks that must exist so that no step can fail:
+
+    live prefixes   2 (the one being read, the one being filled), each the longest prefix,
+                    and one copied page each (a published page is never written)
+    suffix          the action tokens of one chunk, beginning inside a page
+What the budget holds beyond that keeps older prefixes for reuse.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+import math
+from typing import Protocol
+
+from robot_infer.config import CacheSettings
+from robot_infer.errors import BudgetError
+
+LIVE_PREFIXES = 2
+
+
+@dataclass(frozen=True)
+class MemoryLine:
+    """One allocation: its name, its bytes, and how they come about."""
+
+    name: str
+    num_bytes: int
+    arithmetic: str
+
+
+@dataclass(frozen=True)
+class PagePlan:
+    """num_blocks: pages in the pool; blocks_per_sequence: the longest block table."""
+
+    num_blocks: int
+    blocks_per_sequence: int
+    lines: tuple[MemoryLine, ...]
+
+
+class _Shape(Protocol):
+    num_planes: int
+    num_kv_heads: int
+    head_dim: int
+    max_prefix: int
+    image_tokens: int
+    width: int
+    dtype: object
+
+
+def plan_pages(shape: _Shape, num_cameras: int, horizon: int, cache: CacheSettings) -> PagePlan:
+    """Lay out the budget.
+
+    :param shape: of a policy's prefix (policies.base.PrefixShape).
+    :raises BudgetError: where `cache.budget_bytes` is too small, with the arithmetic.
+    """
+    value_bytes = shape.dtype.itemsize  # type: ignore[attr-defined]
+    page = cache.page_tokens
+    block_bytes = (
+        shape.num_planes * 2 * page * shape.num_kv_heads * shape.head_dim * value_bytes)
+    prefix_blocks = math.ceil(shape.max_prefix / page)
+    suffix_blocks = math.ceil(horizon / page) + 1
+    needed = LIVE_PREFIXES * (prefix_blocks + 1) + suffix_blocks
+    embedding_bytes = (num_cameras * cache.embeddings_per_camera * shape.image_tokens
+                       * shape.width * value_bytes)
+    num_blocks = (cache.budget_bytes - embedding_bytes) // block_bytes
+    per_block = (f'{shape.num_planes} planes x 2 x {page} tokens x {shape.num_kv_heads} heads x '
+                 f'{shape.head_dim} x {value_bytes} bytes = {block_bytes} bytes a page')
+    embeddings = (f'{num_cameras} cameras x {cache.embeddings_per_camera} frames x '
+                  f'{shape.image_tokens} tokens x {shape.width} x {value_bytes} bytes')
+    if num_blocks < needed:
+        total = needed * block_bytes + embedding_bytes
+        raise BudgetError(
+            'parameter cache.budget_bytes', expected=f'at least {total} bytes: '
+            f'{LIVE_PREFIXES} prefixes of {shape.max_prefix} tokens = {prefix_blocks} + 1 pages '
+            f'each, {suffix_blocks} pages for {horizon} action tokens, so {needed} pages; '
+            f'{per_block}; and {embedding_bytes} bytes of embeddings ({embeddings})',
+            got=f'{cache.budget_bytes} bytes', remedy='Raise the budget, or lower '
+            'cache.page_tokens or cache.embeddings_per_camera, or use policy.dtype bf16.')
+    return PagePlan(
+        num_blocks=num_blocks, blocks_per_sequence=prefix_blocks + 1 + suffix_blocks,
+        lines=(
+            MemoryLine('pages', num_blocks * block_bytes, f'{num_blocks} pages; {per_block}'),
+            MemoryLine('image embeddings', embedding_bytes, embeddings)))

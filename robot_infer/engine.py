@@ -1,0 +1,273 @@
+# Copyright 2026 The robot_infer authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""One inference step, from observation to action chunk, in memory that was taken at configure.
+
+The engine knows no ROS and no clock but the one it times its stages with. It is used by one
+thread at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+import os
+from pathlib import Path
+import time
+
+import numpy as np
+import torch
+
+from robot_infer.budget.pages import MemoryLine, plan_pages
+from robot_infer.cache import (
+    BlockPool, EmbeddingCache, KVStorage, PagedCache, PrefixIndex, Sequence)
+from robot_infer.config import Config
+from robot_infer.errors import ActionError, CheckpointError, ConfigError, StateError
+from robot_infer.models.checkpoint import CheckpointFolder
+from robot_infer.policies.base import Policy, Prepared
+from robot_infer.policies.smolvla import SmolVLAPolicy
+from robot_infer.types import (
+    ActionChunk, Frame, Observation, RobotState, StepBudget, StepReport)
+
+DEMO_CHECKPOINT = Path(__file__).parent / 'assets' / 'demo_policy'
+_DTYPES = {'fp32': torch.float32, 'bf16': torch.bfloat16}
+_FAMILIES = {'smolvla': SmolVLAPolicy}
+
+
+@dataclass(frozen=True)
+class EngineInfo:
+    """What was loaded, for status, reports and checks against the configuration."""
+
+    family: str
+    checkpoint: str
+    inputs: tuple[str, ...]
+    state_dim: int
+    action_dim: int
+    horizon: int
+    dtype: str
+    device: str
+    threads: int
+    warm_up_s: float
+    memory: tuple[MemoryLine, ...]
+
+
+class Engine:
+    """A policy, its cache, and the prefixes that are alive."""
+
+    def __init__(self, policy: Policy, config: Config, family: str, checkpoint: Path) -> None:
+        """Take all memory; `from_config` is the usual way in."""
+        self._policy, self._config = policy, config
+        self._device = torch.device(config.policy.device)
+        plan = plan_pages(policy.prefix_shape, len(policy.inputs), policy.horizon, config.cache)
+        shape, page_tokens = policy.prefix_shape, config.cache.page_tokens
+        self._storage = KVStorage(
+            shape.num_planes, plan.num_blocks, page_tokens, shape.num_kv_heads, shape.head_dim,
+            shape.dtype, self._device)
+        pool = BlockPool(plan.num_blocks)
+        self._cache = PagedCache(
+            self._storage, pool, PrefixIndex(pool, page_tokens), plan.blocks_per_sequence)
+        self._embeddings = EmbeddingCache(
+            policy.inputs, config.cache.embeddings_per_camera, shape.image_tokens, shape.width,
+            shape.dtype, self._device)
+        self._read: Sequence | None = None  # the prefix the last chunk was made from
+        self._epoch = 0
+        self._camera_of = _bind_cameras(config, policy.inputs)
+        started = time.monotonic()
+        self._warm_up()
+        self.info = EngineInfo(
+            family=family, checkpoint=str(checkpoint), inputs=policy.inputs,
+            state_dim=policy.state_dim, action_dim=policy.action_dim, horizon=policy.horizon,
+            dtype=config.policy.dtype, device=str(self._device),
+            threads=torch.get_num_threads(), warm_up_s=time.monotonic() - started,
+            memory=plan.lines)
+
+    @classmethod
+    def from_config(cls, config: Config) -> Engine:
+        """Load the checkpoint, check it against the configuration, take memory, warm up.
+
+        :raises RobotInferError: a CheckpointError, StatisticsError, ConfigError or BudgetError
+            that says what does not fit.
+        """
+        settings = config.policy
+        torch.set_num_threads(settings.threads or max(1, (os.cpu_count() or 2) - 1))
+        folder = CheckpointFolder(settings.checkpoint or DEMO_CHECKPOINT)
+        if folder.family not in _FAMILIES:
+            raise CheckpointError(
+                f'checkpoint {folder.path}', expected='a policy of type '
+                + ' or '.join(_FAMILIES), got=f'type {folder.family}',
+                remedy='Other families are not supported by this version.')
+        policy = _FAMILIES[folder.family](
+            folder, dtype=_DTYPES[settings.dtype], device=_device(settings.device),
+            horizon=settings.horizon, denoise_steps=settings.denoise_steps,
+            noise_seed=settings.seed)
+        if len(config.state.joints) != policy.state_dim:
+            raise StateError(
+                'parameter state.joints', expected=f'{policy.state_dim} joint names, as the '
+                'checkpoint was trained on', got=repr(config.state.joints),
+                remedy='Name the joints in the order of the training data.')
+        return cls(policy, config, folder.family, folder.path)
+
+    @torch.inference_mode()
+    def step(self, observation: Observation, budget: StepBudget = StepBudget()) -> ActionChunk:
+        """Compute one action chunk.
+
+        :raises RobotInferError: where the observation or the actions are not fit for use; the
+            cache is consistent afterwards.
+        """
+        policy, stages = self._policy, _Stages(self._device)
+        horizon = min(budget.horizon or policy.horizon, policy.horizon)
+        with stages('preprocess'):
+            prepared = policy.prepare(self._bind(observation))
+            layout = prepared.layout
+            keys = layout.keys(self._storage.page_tokens)
+        sequence = self._cache.open(keys, layout.length - 1)
+        try:
+            sequence.truncate(layout.resume_point(sequence.length))
+            reused = sequence.length
+            encoded = self._prefill(prepared, sequence, keys, stages)
+            with stages('denoise'):
+                normal = policy.act(self._storage, sequence, horizon)
+            with stages('postprocess'):
+                values = _checked(normal)
+        except BaseException:
+            sequence.release()
+            raise
+        self._epoch += 1
+        self._keep(sequence)
+        pages = self._cache.stats()
+        return ActionChunk(
+            values=values, period_s=1.0 / self._config.control.rate_hz, epoch=self._epoch,
+            observed_ns=observation.observed_ns,
+            frame_stamps_ns={name: frame.stamp_ns for name, frame in observation.frames.items()},
+            state_stamp_ns=observation.state.stamp_ns,
+            report=StepReport(
+                epoch=self._epoch, stages_s=stages.seconds, tokens_total=layout.length,
+                tokens_computed=layout.length - reused, cameras_encoded=encoded,
+                pages_used=pages.used, pages_total=pages.total))
+
+    def _prefill(self, prepared: Prepared, sequence: Sequence, keys, stages: _Stages) -> int:  # noqa: ANN001
+        """Compute what the pages do not hold yet, one attention group at a time."""
+        embedded: Mapping[str, torch.Tensor] = {}
+        encoded = 0
+        if sequence.length == 0:
+            with stages('vision'):
+                embedded, encoded = self._policy.embed(prepared, self._embeddings)
+        with stages('prefill'):
+            for start, end in prepared.layout.pieces(sequence.length):
+                self._policy.prefill(prepared, embedded, self._storage, sequence, start, end)
+                if end < prepared.layout.length:
+                    self._cache.publish(sequence, keys)
+        return encoded
+
+    def _keep(self, sequence: Sequence) -> None:
+        """Let the new prefix live, and the one before it go.
+
+        While a prefix is filled, the one before it stays whole: both are in the budget.
+        """
+        if self._read is not None:
+            self._read.release()
+        self._read = sequence
+        if self._config.cache.check_invariants:
+            self._cache.invariants()
+
+    def _bind(self, observation: Observation) -> Observation:
+        """Rename frames from the robot's camera names to the policy's inputs."""
+        frames = {name: observation.frames[camera] for name, camera in self._camera_of.items()}
+        return Observation(frames, observation.state, observation.instruction,
+                           observation.observed_ns)
+
+    def _warm_up(self) -> None:
+        """Run cold and warm steps on noise, so that nothing is slow or new after 'ready'."""
+        rng = np.random.default_rng(0)
+        width, height = 64, 48
+        frames = {camera: Frame(camera, rng.integers(0, 255, (height, width, 3), np.uint8), 0, 0)
+                  for camera in self._camera_of.values()}
+        for step in range(4):
+            state = RobotState(np.full(self._policy.state_dim, step % 2, np.float32), 0, 0)
+            self.step(Observation(frames, state, 'warm up', 0))
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget every prefix and every image embedding; the next step is a cold one."""
+        if self._read is not None:
+            self._read.release()
+            self._read = None
+        self._cache.clear()
+        self._embeddings.clear()
+        self._epoch = 0
+
+    def cache_stats(self):  # noqa: ANN201 - cache.CacheStats
+        """Pages used, cached, free; hits and evictions."""
+        return self._cache.stats()
+
+    def invariants(self) -> None:
+        """Check the cache; raises AssertionError in words."""
+        self._cache.invariants()
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self.reset()
+        del self._storage, self._cache, self._embeddings, self._policy
+
+
+class _Stages:
+    """Seconds per named stage; waits for the device at the end of each."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.seconds: dict[str, float] = {}
+        self._device = device
+
+    @contextmanager
+    def __call__(self, name: str):  # noqa: ANN204
+        started = time.perf_counter()
+        yield
+        if self._device.type == 'cuda':
+            torch.cuda.synchronize(self._device)
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
+
+
+def _checked(values: np.ndarray) -> np.ndarray:
+    """Refuse actions that are not finite: they must never reach a joint."""
+    if not np.isfinite(values).all():
+        raise ActionError('action chunk', expected='finite numbers', got='NaN or infinity',
+                          remedy='Check the inputs and the checkpoint; nothing was sent.')
+    return np.ascontiguousarray(values, np.float32)
+
+
+def _device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigError('parameter policy.device', expected='a device torch can use here',
+                          got=f'{name} ({error})'.split('\n')[0],
+                          remedy='Use cpu, or install a torch built for this device.') from error
+    return device
+
+
+def _bind_cameras(config: Config, inputs: tuple[str, ...]) -> dict[str, str]:
+    """Policy input -> camera name, both complete; bound by name, never by order.
+
+    :raises ConfigError: where an input has no camera, or a camera no input.
+    """
+    names = config.cameras.names
+    bound = dict(zip(config.cameras.policy_inputs or names, names))
+    if set(bound) != set(inputs):
+        raise ConfigError(
+            'parameters cameras.names and cameras.policy_inputs',
+            expected=f'one camera for each policy input: {", ".join(inputs)}',
+            got=', '.join(bound), remedy='Name the cameras after the policy\'s inputs, or list '
+            'the inputs in cameras.policy_inputs in the order of cameras.names.')
+    return {name: bound[name] for name in inputs}

@@ -1,0 +1,132 @@
+# Copyright 2026 The robot_infer authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The decoder layer that SmolVLA's language model and its action expert are built of.
+
+Llama's layer: RMS norm, grouped-query attention, RMS norm, SwiGLU. A layer here is its weights
+and the parts between attentions; which keys a layer attends to is the policy's business.
+What runs from layer to layer (the residual) and the norms are float32 whatever the dtype of the
+projections: it costs little and keeps bfloat16's error below the reference's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+import torch.nn.functional as F
+
+from robot_infer.models.checkpoint import TensorReader
+
+
+@dataclass(frozen=True)
+class AttentionShape:
+    """Heads of one attention: query heads share key/value heads in equal groups."""
+
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+
+    @property
+    def q_width(self) -> int:
+        """Columns of all query heads."""
+        return self.num_heads * self.head_dim
+
+    @property
+    def kv_width(self) -> int:
+        """Columns of all key (or value) heads."""
+        return self.num_kv_heads * self.head_dim
+
+
+@dataclass(frozen=True)
+class DecoderLayer:
+    """Weights of one layer, projections of the same input fused.
+
+    qkv: (q_width + 2 kv_width, width), or (q_width, width) where the layer projects no keys of
+    its own tokens; o: (width, q_width); gate_up: (2 hidden, width); down: (width, hidden).
+    cross_k, cross_v: (kv_width, kv_width) where the layer re-projects another model's keys.
+    """
+
+    shape: AttentionShape
+    eps: float
+    input_norm: Tensor
+    qkv: Tensor
+    o: Tensor
+    post_norm: Tensor
+    gate_up: Tensor
+    down: Tensor
+    cross_k: Tensor | None = None
+    cross_v: Tensor | None = None
+
+    def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Norm x: (num_tokens, width) float32 and project it to queries, keys and values.
+
+        :returns: (num_tokens, heads, head_dim) each, with num_kv_heads for keys and values.
+        """
+        shape = self.shape
+        mixed = F.linear(self._norm(x, self.input_norm), self.qkv)
+        q, k, v = mixed.split([shape.q_width, shape.kv_width, shape.kv_width], dim=-1)
+        return (q.view(-1, shape.num_heads, shape.head_dim),
+                k.view(-1, shape.num_kv_heads, shape.head_dim),
+                v.view(-1, shape.num_kv_heads, shape.head_dim))
+
+    def project_query(self, x: Tensor) -> Tensor:
+        """Norm x: (num_tokens, width) and project it to queries only."""
+        mixed = F.linear(self._norm(x, self.input_norm), self.qkv[:self.shape.q_width])
+        return mixed.view(-1, self.shape.num_heads, self.shape.head_dim)
+
+    def project_cross(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Re-project another model's keys and values: (num_tokens, num_kv_heads, head_dim)."""
+        assert self.cross_k is not None and self.cross_v is not None
+        flat_k, flat_v = k.flatten(1), v.flatten(1)
+        return (F.linear(flat_k.to(self.cross_k.dtype), self.cross_k).view(k.shape),
+                F.linear(flat_v.to(self.cross_v.dtype), self.cross_v).view(v.shape))
+
+    def finish(self, x: Tensor, attended: Tensor) -> Tensor:
+        """Add the attention's result to x, then the gated MLP: (num_tokens, width) float32."""
+        x = x + F.linear(attended.flatten(1), self.o)
+        gate, up = F.linear(self._norm(x, self.post_norm), self.gate_up).chunk(2, dim=-1)
+        return x + F.linear(F.silu(gate) * up, self.down)
+
+    def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
+        return F.rms_norm(x, (x.shape[-1],), weight, self.eps).to(self.qkv.dtype)
+
+
+def read_layer(
+    tensors: TensorReader, prefix: str, shape: AttentionShape, eps: float, width: int,
+    dtype: torch.dtype, *, cross: bool = False,
+) -> DecoderLayer:
+    """Take one layer's weights from a checkpoint; `cross` layers re-project foreign keys."""
+    hidden = tensors.shape(f'{prefix}.mlp.gate_proj.weight')[0]
+
+    def take(name: str, *dims: int) -> Tensor:
+        return tensors.take(f'{prefix}.{name}.weight', dims, dtype)
+
+    def norm(name: str) -> Tensor:
+        return tensors.take(f'{prefix}.{name}.weight', (width,), torch.float32)
+
+    kv_input = shape.kv_width if cross else width
+    q = take('self_attn.q_proj', shape.q_width, width)
+    k = take('self_attn.k_proj', shape.kv_width, kv_input)
+    v = take('self_attn.v_proj', shape.kv_width, kv_input)
+    return DecoderLayer(
+        shape=shape, eps=eps,
+        input_norm=norm('input_layernorm'),
+        qkv=q if cross else torch.cat([q, k, v]),
+        o=take('self_attn.o_proj', width, shape.q_width),
+        post_norm=norm('post_attention_layernorm'),
+        gate_up=torch.cat([take('mlp.gate_proj', hidden, width), take('mlp.up_proj', hidden, width)]),
+        down=take('mlp.down_proj', width, hidden),
+        cross_k=k if cross else None, cross_v=v if cross else None)

@@ -1,0 +1,185 @@
+# Copyright 2026 The robot_infer authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The weights of a SmolVLA, read once and strictly, in the order they are used.
+
+Names as LeRobot 0.6.1 stores them. What a checkpoint holds and inference never uses (the
+language head, the last prefix layer beyond its keys and values, the prefix's final norm) is
+known here and not loaded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+import torch.nn.functional as F
+
+from robot_infer.models.checkpoint import CheckpointFolder, TensorReader
+from robot_infer.models.decoder import DecoderLayer, read_layer
+from robot_infer.models.embedding import time_embeddings
+from robot_infer.models.shapes import SmolVLAShape
+from robot_infer.models.vision import VisionEncoder, read_vision
+
+_VLM = 'model.vlm_with_expert.vlm.model'
+_TEXT = f'{_VLM}.text_model'
+_EXPERT = 'model.vlm_with_expert.lm_expert'
+
+
+@dataclass(frozen=True)
+class KeyValueLayer:
+    """The last prefix layer: nothing reads its output, so only its keys and values are needed.
+
+    norm: (width,) float32; kv: (2 kv_width, width).
+    """
+
+    norm: Tensor
+    kv: Tensor
+    eps: float
+    num_kv_heads: int
+    head_dim: int
+
+    def project(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values of x: (num_tokens, width) -> (num_tokens, num_kv_heads, head_dim)."""
+        normed = F.rms_norm(x, (x.shape[-1],), self.norm, self.eps).to(self.kv.dtype)
+        k, v = F.linear(normed, self.kv).chunk(2, dim=-1)
+        shape = (-1, self.num_kv_heads, self.head_dim)
+        return k.reshape(shape), v.reshape(shape)
+
+
+@dataclass(frozen=True)
+class ActionEmbedding:
+    """Noisy actions and time to action tokens (LeRobot `embed_suffix`), with constants folded.
+
+    The reference computes  W2 silu(W1 [Wa x + ba ; time] + b1) + b2.  W1 Wa is one small matrix,
+    and what time contributes is one row per denoising step; both are folded in float64.
+    inner: (width, max_action_dim); time_rows: (steps, width); outer, bias: (width, width), (width,).
+    """
+
+    inner: Tensor
+    time_rows: Tensor
+    outer: Tensor
+    bias: Tensor
+
+    def __call__(self, x: Tensor, step: int) -> Tensor:
+        """x: (horizon, max_action_dim) at a denoising step -> (horizon, width)."""
+        return F.linear(F.silu(F.linear(x, self.inner, self.time_rows[step])), self.outer,
+                        self.bias)
+
+
+@dataclass(frozen=True)
+class SmolVLAModel:
+    """All weights of one SmolVLA on one device."""
+
+    shape: SmolVLAShape
+    vision: VisionEncoder
+    token_embedding: Tensor
+    prefix_layers: tuple[DecoderLayer, ...]
+    last_prefix_layer: KeyValueLayer
+    state_weight: Tensor
+    state_bias: Tensor
+    action_embedding: ActionEmbedding
+    expert_layers: tuple[DecoderLayer, ...]
+    expert_norm: Tensor
+    action_weight: Tensor
+    action_bias: Tensor
+
+
+def read_smolvla(
+    folder: CheckpointFolder, shape: SmolVLAShape, denoise_steps: int, dtype: torch.dtype,
+    device: torch.device,
+) -> SmolVLAModel:
+    """Load a SmolVLA.
+
+    :param dtype: of vision encoder, language model and expert layers; the projections in and out
+        of the action space stay float32, as in the reference.
+    :raises CheckpointError: where a tensor is missing, misshapen, or has no place here.
+    """
+    tensors = folder.tensors()
+    attention, width, last = shape.attention, shape.width, shape.num_layers - 1
+
+    def move(layer: DecoderLayer) -> DecoderLayer:
+        moved = {name: value.to(device) for name, value in vars(layer).items()
+                 if isinstance(value, Tensor)}
+        return DecoderLayer(**{**vars(layer), **moved})
+
+    def expert_layer(number: int) -> DecoderLayer:
+        return move(read_layer(
+            tensors, f'{_EXPERT}.layers.{number}', attention, shape.eps, shape.expert_width,
+            dtype, cross=not shape.is_self_layer(number)))
+
+    def plain(name: str, *dims: int) -> Tensor:
+        return tensors.take(f'model.{name}', dims, torch.float32).to(device)
+
+    model = SmolVLAModel(
+        shape=shape,
+        vision=read_vision(tensors, _VLM, shape.vision, dtype, device),
+        token_embedding=tensors.take(f'{_TEXT}.embed_tokens.weight', (shape.vocab_size, width),
+                                     dtype).to(device),
+        prefix_layers=tuple(
+            move(read_layer(tensors, f'{_TEXT}.layers.{number}', attention, shape.eps, width,
+                            dtype)) for number in range(last)),
+        last_prefix_layer=_read_last(tensors, shape, dtype, device),
+        state_weight=plain('state_proj.weight', width, shape.max_state_dim),
+        state_bias=plain('state_proj.bias', width),
+        action_embedding=_read_action_embedding(tensors, shape, denoise_steps, device),
+        expert_layers=tuple(expert_layer(number) for number in range(shape.num_layers)),
+        expert_norm=tensors.take(f'{_EXPERT}.norm.weight', (shape.expert_width,),
+                                 torch.float32).to(device),
+        action_weight=plain('action_out_proj.weight', shape.max_action_dim, shape.expert_width),
+        action_bias=plain('action_out_proj.bias', shape.max_action_dim))
+    tensors.refuse_unmapped(known_unused=(
+        'model.vlm_with_expert.vlm.lm_head.', f'{_TEXT}.norm.', f'{_TEXT}.layers.{last}.'))
+    return model
+
+
+def _read_last(
+    tensors: TensorReader, shape: SmolVLAShape, dtype: torch.dtype, device: torch.device,
+) -> KeyValueLayer:
+    name = f'{_TEXT}.layers.{shape.num_layers - 1}'
+    heads, width = shape.attention, shape.width
+    k, v = (tensors.take(f'{name}.self_attn.{part}_proj.weight', (heads.kv_width, width), dtype)
+            for part in 'kv')
+    norm = tensors.take(f'{name}.input_layernorm.weight', (width,), torch.float32)
+    return KeyValueLayer(norm.to(device), torch.cat([k, v]).to(device), shape.eps,
+                         heads.num_kv_heads, heads.head_dim)
+
+
+def _read_action_embedding(
+    tensors: TensorReader, shape: SmolVLAShape, steps: int, device: torch.device,
+) -> ActionEmbedding:
+    width = shape.expert_width
+
+    def take(name: str, *dims: int) -> Tensor:
+        return tensors.take(f'model.{name}', dims, torch.float64)
+
+    w_action, b_action = (take('action_in_proj.weight', width, shape.max_action_dim),
+                          take('action_in_proj.bias', width))
+    w1, b1 = (take('action_time_mlp_in.weight', width, 2 * width),
+              take('action_time_mlp_in.bias', width))
+    w2, b2 = (take('action_time_mlp_out.weight', width, width),
+              take('action_time_mlp_out.bias', width))
+    on_action, on_time = w1[:, :width], w1[:, width:]
+    times = torch.tensor([1.0 + step * (-1.0 / steps) for step in range(steps)],
+                         dtype=torch.float32)
+    rows = time_embeddings(times, width, shape.min_period, shape.max_period).to(torch.float64)
+
+    def single(value: Tensor) -> Tensor:
+        return value.to(torch.float32).contiguous().to(device)
+
+    return ActionEmbedding(
+        inner=single(on_action @ w_action),
+        time_rows=single(rows @ on_time.T + on_action @ b_action + b1),
+        outer=single(w2), bias=single(b2))
