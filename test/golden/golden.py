@@ -157,15 +157,25 @@ def _distance(a: Tensor, b: Tensor) -> float:
 
 
 def _cast(reference: Reference, variant: str) -> Reference:
-    """Return the reference with the backbone in bfloat16, as load_vlm_weights=True leaves it.
+    """Return the reference in bfloat16.
 
-    The variant bf16_vlm_expert has the expert's layers in bfloat16 too; the projections of state,
-    actions and time stay float32 (LeRobot does not run with those in bfloat16).
+    bf16_vlm: the backbone alone. bf16_vlm_expert: as load_vlm_weights=True leaves a policy, that
+    is, backbone and expert, but the k and v projections of cross-attention layers in float32,
+    because LeRobot replaces those after the expert was made in the backbone's dtype. The
+    projections of state, actions and time are float32 in both.
     """
     policy = copy.deepcopy(reference.policy)
-    policy.model.vlm_with_expert.vlm.to(torch.bfloat16)
+    model = policy.model.vlm_with_expert
+    model.vlm.to(torch.bfloat16)
     if variant == 'bf16_vlm_expert':
-        policy.model.vlm_with_expert.lm_expert.to(torch.bfloat16)
+        every = model.self_attn_every_n_layers
+        model.lm_expert.norm.to(torch.bfloat16)
+        for index, layer in enumerate(model.lm_expert.layers):
+            attention = layer.self_attn
+            projections = copy.deepcopy((attention.k_proj, attention.v_proj))
+            layer.to(torch.bfloat16)
+            if 'cross' in model.attention_mode and not (every > 0 and index % every == 0):
+                attention.k_proj, attention.v_proj = projections
     return replace(reference, policy=policy)
 
 
