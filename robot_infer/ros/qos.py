@@ -1,0 +1,71 @@
+# Copyright 2026 The robot_infer authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+
+"""Quality of service of every topic, in one place.
+
+Inputs keep the newest message only and ask for as little as possible, so that any publisher
+matches. Reliability, history and depth can be overridden by parameter
+(`qos_overrides./topic.subscription.reliability`), as in every ROS 2 node.
+"""
+
+from __future__ import annotations
+
+from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos_overriding_options import QoSOverridingOptions
+
+
+def _keep_last(
+    depth: int, reliability: ReliabilityPolicy,
+    durability: DurabilityPolicy = DurabilityPolicy.VOLATILE,
+) -> QoSProfile:
+    return QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=depth, reliability=reliability,
+                      durability=durability)
+
+
+def image(reliability: str) -> QoSProfile:
+    """Newest image only; `reliability` is the setting cameras.reliability."""
+    reliable = reliability == 'reliable'
+    return _keep_last(
+        1, ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT)
+
+
+def state() -> QoSProfile:
+    """Newest joint state only."""
+    return _keep_last(1, ReliabilityPolicy.BEST_EFFORT)
+
+
+def instruction() -> QoSProfile:
+    """Newest instruction. Volatile: a latched subscription would not match `ros2 topic pub`."""
+    return _keep_last(1, ReliabilityPolicy.RELIABLE)
+
+
+def action() -> QoSProfile:
+    """Newest action, delivered for sure."""
+    return _keep_last(1, ReliabilityPolicy.RELIABLE)
+
+
+def latched() -> QoSProfile:
+    """Status and the active instruction: whoever comes late still gets the last one."""
+    return _keep_last(1, ReliabilityPolicy.RELIABLE, DurabilityPolicy.TRANSIENT_LOCAL)
+
+
+def diagnostics() -> QoSProfile:
+    """What diagnostic_aggregator and the viewers expect."""
+    return _keep_last(10, ReliabilityPolicy.RELIABLE)
+
+
+def overridable() -> QoSOverridingOptions:
+    """Let the user override history, depth and reliability by parameter."""
+    return QoSOverridingOptions.with_default_policies()
