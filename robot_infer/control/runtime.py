@@ -1,0 +1,276 @@
+# Copyright 2026 The robot_infer authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The runtime: everything between the middleware and the engine, put together.
+
+Messages come in by `put_*` from any thread, commands go out by `send` from the control thread.
+Two ways to run it: `start` and `stop` with their two threads, or, in lock-step with a clock that
+the caller turns, `infer_once` and `tick_once`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+import threading
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robot_infer.camera import EncodedImage, FrameStore, RawImage
+from robot_infer.config import Config, settings
+from robot_infer.control.chunks import ChunkBuffer, Reason
+from robot_infer.control.clock import Clock
+from robot_infer.control.faults import FaultBoard
+from robot_infer.control.inference import Engine, Inference, Pending
+from robot_infer.control.instruction import InstructionStore
+from robot_infer.control.limits import ActionLimits
+from robot_infer.control.loop import ControlLoop
+from robot_infer.control.observe import Observer, StampClock
+from robot_infer.control.state import StateStore
+from robot_infer.control.stats import DeadlineStatistics, StageStatistics
+from robot_infer.control.status import RuntimeStatus
+from robot_infer.control.tick import ControlTick
+from robot_infer.control.worker import InferenceWorker
+from robot_infer.errors import ConfigError, InstructionError
+from robot_infer.types import ActionChunk, Command, Observation
+
+# How long stop() waits for a thread that hangs in the engine or in `send`.
+STOP_TIMEOUT_S = 2.0
+
+
+class Runtime:
+    """One policy at work on one robot.
+
+    :param engine: loaded and warmed up; its warm-up is in no statistic here.
+    :param send: takes each command that has values, on the control thread; must not block.
+    :raises ConfigError: where the settings do not fit the policy.
+    :raises InstructionError: where instruction.text is refused.
+
+    The robot is not moved in doubt: whatever goes wrong in an observation or a step is a fault on
+    the board, the buffer runs out, and the control tick goes over to the fallback.
+    """
+
+    def __init__(
+        self, config: Config, engine: Engine, clock: Clock, send: Callable[[Command], None],
+    ) -> None:
+        joints, action_dim = config.state.joints, engine.info.action_dim
+        if engine.info.state_dim != len(joints):
+            raise ConfigError(
+                'parameter state.joints', expected=f'{engine.info.state_dim} joints, as the '
+                f'policy was trained on', got=f'{len(joints)}: {", ".join(joints)}',
+                remedy='List the joints in the order of the policy\'s state.')
+        self._config = config
+        self._clock = clock
+        self._lifecycle = threading.Lock()
+        self._instructing = threading.Lock()
+        self._actions_are_joints = action_dim == len(joints)
+        names = joints if self._actions_are_joints else tuple(map(str, range(action_dim)))
+        limits = ActionLimits(config.control, names, len(joints))
+        self.faults = FaultBoard(clock)
+        self.frames = FrameStore(config.cameras)
+        self._state = StateStore(config.state)
+        self._instruction = InstructionStore(config.instruction)
+        self._instruction.put(config.instruction.text)
+        self._stamps = StampClock()
+        self._buffer = ChunkBuffer(config.control.chunk_validity_s)
+        self._observer = Observer(
+            self.frames, self._state, self._instruction, self._stamps, self._buffer, clock)
+        self._inference = Inference(
+            engine, self._observer, self._buffer, limits, self.faults, clock,
+            config.inference.deadline_s)
+        self._worker = InferenceWorker(self._inference, clock, config.inference.rate_hz)
+        self._tick = ControlTick(
+            config.control, self._buffer, limits, self._measured, self.faults)
+        self._loop = ControlLoop(
+            self._tick, clock, 1.0 / config.control.rate_hz, config.control.deadline_s, send,
+            self.faults)
+        self.reset()
+
+    # Messages in, from any thread. None of these raises for bad data: it becomes a fault.
+
+    def put_image(self, camera: str, image: RawImage | EncodedImage) -> None:
+        """Take the newest image of a camera.
+
+        :raises FrameError: for a camera that is not configured.
+        """
+        self._stamps.note(image.received_ns, image.received_stamp_ns)
+        self.frames.put(camera, image)
+        self._worker.notify()
+
+    def put_state(
+        self, names: Sequence[str], positions: Sequence[float], stamp_ns: int, received_ns: int,
+        received_stamp_ns: int,
+    ) -> None:
+        """Take the newest joint positions (see StateStore.put)."""
+        self._stamps.note(received_ns, received_stamp_ns)
+        self._state.put(names, positions, stamp_ns, received_ns, received_stamp_ns)
+        self._worker.notify()
+
+    def put_instruction(self, text: str) -> None:
+        """Take a new instruction; one that is refused becomes a fault and the robot holds."""
+        try:
+            self.set_instruction(text)
+        except InstructionError as error:
+            self.faults.report(error)
+
+    def set_instruction(self, text: str) -> None:
+        """Take a new instruction and say whether it is accepted.
+
+        Chunks of the old one are not followed any more: the robot holds until there is one of the
+        new. A blank text ends the old one; the same text again changes nothing.
+
+        :raises InstructionError: where it is refused. The old instruction has ended all the same:
+            whoever sent this one no longer wants that.
+        """
+        with self._instructing:  # text and reset belong together; no loop ever takes this lock
+            try:
+                changed = self._instruction.put(text)
+            except InstructionError:
+                self._buffer.reset(Reason.NO_INSTRUCTION)
+                raise
+            self.faults.clear(InstructionError.__name__)
+            if changed:
+                self._buffer.reset(
+                    Reason.INSTRUCTION_CHANGED if self._instruction.text
+                    else Reason.NO_INSTRUCTION)
+        self._worker.notify()
+
+    # Threads.
+
+    @property
+    def running(self) -> bool:
+        """Whether it was started and not stopped since."""
+        return self._loop.running
+
+    def start(self) -> None:
+        """Activate: begin to infer and to tick. Nothing happens where it runs already.
+
+        Chunks, statistics, faults, a latched stop and the position last sent are of the past and
+        forgotten; inputs that are fresh enough are used.
+        """
+        with self._lifecycle:
+            if self._loop.running:
+                return
+            self.reset()
+            self._worker.start()
+            self._loop.start()
+
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> bool:
+        """Deactivate; no command is sent after this returns. Nothing happens where it is stopped.
+
+        Returns whether both threads have ended. False: the engine (or `send`) still hangs after
+        `timeout_s`; its chunk is discarded when it comes, and the engine must not be closed yet.
+        """
+        with self._lifecycle:
+            was_running = self._loop.running
+            self._worker.request_stop()
+            ended = self._loop.stop(timeout_s)
+            if was_running:
+                self._buffer.reset()  # also voids the chunk that may be under way
+            return self._worker.stop(timeout_s) and ended
+
+    # Lock-step, without threads.
+
+    def infer_once(self) -> ActionChunk | None:
+        """One inference step now; None where its chunk does not reach the robot (see status)."""
+        assert not self.running, 'infer_once is for lock-step use'
+        return self._inference.run()
+
+    def begin_inference(self) -> Pending | None:
+        """The first half of `infer_once`: observe and step, and keep the chunk back.
+
+        With control ticks between this and `deliver`, a policy of that latency is modelled.
+        """
+        assert not self.running, 'begin_inference is for lock-step use'
+        return self._inference.begin()
+
+    def deliver(self, pending: Pending) -> bool:
+        """The second half: hand the chunk over; False where it is refused, too late or void."""
+        assert not self.running, 'deliver is for lock-step use'
+        return self._inference.deliver(pending)
+
+    def tick_once(self) -> Command:
+        """One control tick now; its command is sent, where it has values, and returned."""
+        assert not self.running, 'tick_once is for lock-step use'
+        return self._loop.once()
+
+    def observe(self) -> Observation:
+        """The newest observation.
+
+        :raises RobotInferError: InstructionError, StateError, FrameError or one of its kinds.
+        """
+        return self._observer.observe()
+
+    # Settings and figures.
+
+    def reset(self) -> None:
+        """Forget chunks, a latched stop, the position last sent, faults and statistics."""
+        self._buffer.reset(
+            Reason.NO_CHUNK_YET if self._instruction.text else Reason.NO_INSTRUCTION)
+        self._tick.reset()
+        self.faults.forget()
+        self.clear_statistics()
+
+    def clear_statistics(self) -> None:
+        """Begin the statistics of ticks and steps anew."""
+        self._loop.statistics = DeadlineStatistics()
+        self._inference.statistics = StageStatistics()
+
+    def apply_live(self, config: Config) -> None:
+        """Take over the settings that may change while the node runs.
+
+        :raises ConfigError: where another setting differs; nothing is taken over then.
+        :raises InstructionError: where instruction.text is refused; the rest is taken over.
+        """
+        old, new = self._config.flat(), config.flat()
+        for setting in settings():
+            if not setting.live and old[setting.name] != new[setting.name]:
+                raise ConfigError(
+                    f'parameter {setting.name}', expected=f'{old[setting.name]!r}, unchanged '
+                    f'while the node is configured', got=repr(new[setting.name]),
+                    remedy='Clean the node up and configure it again.')
+        self._config = config
+        self.frames.apply_live(config.cameras)
+        self._state.max_age_s = config.state.max_age_s
+        self._buffer.validity_s = config.control.chunk_validity_s
+        self._inference.deadline_s = config.inference.deadline_s
+        self._loop.deadline_s = config.control.deadline_s
+        self._worker.rate_hz = config.inference.rate_hz
+        if old['instruction.text'] != new['instruction.text']:
+            self.set_instruction(config.instruction.text)
+
+    def take_warnings(self) -> tuple[str, ...]:
+        """Words for the log on what happened since the last call, at most once a second each."""
+        warning = self._loop.take_warning()
+        return () if warning is None else (warning,)
+
+    def status(self) -> RuntimeStatus:
+        """Everything at this moment; may be called from any thread, at any time."""
+        inference = self._inference.statistics.status()
+        report, latched = inference.report, self._tick.latched
+        history = self.faults.seen()
+        return RuntimeStatus(
+            time_ns=self._clock.now_ns(), running=self.running, worker_alive=self._worker.alive,
+            faults=tuple(fault for fault in history if fault.active), fault_history=history,
+            instruction=self._instruction.text, last_command=self._loop.last_command,
+            latched=latched.value if latched else '', chunk_remaining=self._buffer.remaining(),
+            chunks=self._buffer.counters(), deadline=self._loop.statistics.status(),
+            inference=inference,
+            cameras={name: self.frames.counters(name) for name in self._config.cameras.names},
+            pages_used=report.pages_used if report else 0,
+            pages_total=report.pages_total if report else 0)
+
+    def _measured(self, now_ns: int) -> NDArray[np.float64] | None:
+        """The measured position where actions are positions of the joints, else None."""
+        return self._state.measured(now_ns) if self._actions_are_joints else None

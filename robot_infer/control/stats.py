@@ -1,0 +1,268 @@
+# Copyright 2026 The robot_infer authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""Figures on the two loops: exact percentiles over a window, and counters since the start.
+
+Each object has one writer, the thread it speaks of. Readers in other threads get what was
+complete when they asked; the writer never waits for them. To start over, a new object takes the
+place of the old one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from robot_infer.control.chunks import InputTimes
+from robot_infer.control.clock import NS_PER_S
+from robot_infer.types import Command, Source, StepReport
+
+WINDOW = 4096
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A distribution. count: values since the start; the rest speaks of the newest `window`.
+
+    Percentiles are values that occurred (nearest rank); nan where there are none.
+    """
+
+    count: int = 0
+    window: int = 0
+    mean: float = float('nan')
+    p50: float = float('nan')
+    p95: float = float('nan')
+    p99: float = float('nan')
+    max: float = float('nan')
+
+
+class Window:
+    """The newest `size` values, in a ring whose memory is taken once."""
+
+    def __init__(self, size: int = WINDOW) -> None:
+        assert size > 0
+        self._ring = np.zeros(size)
+        self._count = 0
+
+    def add(self, value: float) -> None:
+        """Take one value; the oldest gives way."""
+        self._ring[self._count % len(self._ring)] = value
+        self._count += 1
+
+    def values(self) -> np.ndarray:
+        """A copy of the values, the oldest first."""
+        count, size = self._count, len(self._ring)
+        if count <= size:
+            return self._ring[:count].copy()
+        return np.roll(self._ring, -(count % size))
+
+    def summary(self) -> Summary:
+        """The distribution of the values now in the window."""
+        count = self._count
+        ordered = np.sort(self._ring[:min(count, len(self._ring))])
+        number = len(ordered)
+        if not number:
+            return Summary()
+
+        def rank(percent: int) -> float:
+            return float(ordered[-(-percent * number // 100) - 1])
+
+        return Summary(count, number, float(ordered.mean()), rank(50), rank(95), rank(99),
+                       float(ordered[-1]))
+
+
+@dataclass(frozen=True)
+class TickCounters:
+    """Counts of control ticks; one consistent set.
+
+    :param late: ticks that began later than control.deadline_s after their time.
+    :param skipped: periods that had no tick at all, because the one before overran.
+    :param consecutive: missed deadlines (late or skipped) up to now without one kept.
+    :param fallbacks: ticks by (source, reason), without those that sent a chunk's action.
+    """
+
+    ticks: int = 0
+    late: int = 0
+    overruns: int = 0
+    skipped: int = 0
+    consecutive: int = 0
+    max_consecutive: int = 0
+    chunk_ticks: int = 0
+    fallbacks: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+    @property
+    def missed(self) -> int:
+        """Missed deadlines: ticks too late and ticks that never were."""
+        return self.late + self.skipped
+
+    @property
+    def fallback_ticks(self) -> int:
+        """Ticks that had no action of a chunk."""
+        return sum(self.fallbacks.values())
+
+
+@dataclass(frozen=True)
+class DeadlineStatus:
+    """How the control ticks keep their time, in seconds.
+
+    lateness_s: start after the scheduled time. period_s: from start to start. execution_s: from
+    start to sent. input_age_s: from the receipt of the oldest frame to the tick that uses it.
+    end_to_end_s: from the stamp of the oldest frame to sent, where stamps are trusted.
+    """
+
+    counters: TickCounters
+    lateness_s: Summary
+    period_s: Summary
+    execution_s: Summary
+    input_age_s: Summary
+    end_to_end_s: Summary
+
+
+class DeadlineStatistics:
+    """Kept by the control tick's thread."""
+
+    def __init__(self, size: int = WINDOW) -> None:
+        self._counters = TickCounters()
+        self._started_ns: int | None = None
+        self._lateness = Window(size)
+        self._period = Window(size)
+        self._execution = Window(size)
+        self._input_age = Window(size)
+        self._end_to_end = Window(size)
+
+    def record(
+        self, command: Command, inputs: InputTimes | None, *, scheduled_ns: int, started_ns: int,
+        finished_ns: int, skipped: int, deadline_ns: int,
+    ) -> None:
+        """Take one tick: its times, the periods skipped before it, what it sent."""
+        lateness_ns = max(0, started_ns - scheduled_ns)
+        self._lateness.add(lateness_ns / NS_PER_S)
+        if self._started_ns is not None:
+            self._period.add((started_ns - self._started_ns) / NS_PER_S)
+        self._started_ns = started_ns
+        self._execution.add((finished_ns - started_ns) / NS_PER_S)
+        if inputs is not None:
+            self._input_age.add((started_ns - inputs.received_ns) / NS_PER_S)
+            if inputs.captured_ns is not None:
+                self._end_to_end.add((finished_ns - inputs.captured_ns) / NS_PER_S)
+        self._count(command, skipped, lateness_ns > deadline_ns)
+
+    def status(self) -> DeadlineStatus:
+        """The figures now."""
+        return DeadlineStatus(
+            self._counters, self._lateness.summary(), self._period.summary(),
+            self._execution.summary(), self._input_age.summary(), self._end_to_end.summary())
+
+    def lateness_s(self) -> np.ndarray:
+        """Lateness of the newest ticks, the oldest first, for histograms."""
+        return self._lateness.values()
+
+    def _count(self, command: Command, skipped: int, late: bool) -> None:
+        old = self._counters
+        run = old.consecutive + skipped
+        longest = max(old.max_consecutive, run + late)
+        fallbacks = old.fallbacks
+        chunk = command.source is Source.CHUNK
+        if not chunk:
+            key = (command.source.value, command.reason)
+            fallbacks = {**fallbacks, key: fallbacks.get(key, 0) + 1}
+        self._counters = TickCounters(
+            old.ticks + 1, old.late + late, old.overruns + (skipped > 0), old.skipped + skipped,
+            run + 1 if late else 0, longest, old.chunk_ticks + chunk, fallbacks)
+
+
+@dataclass(frozen=True)
+class InferenceCounters:
+    """Counts of inference steps; one consistent set.
+
+    :param steps: steps that gave a chunk. blocked: no step, because an input was missing or bad.
+    :param failed: steps that raised. late: steps longer than inference.deadline_s.
+    :param tokens_total: prefix tokens of all steps. tokens_computed: those not found in pages.
+    """
+
+    steps: int = 0
+    blocked: int = 0
+    failed: int = 0
+    late: int = 0
+    tokens_total: int = 0
+    tokens_computed: int = 0
+
+
+@dataclass(frozen=True)
+class InferenceStatus:
+    """How the inference steps go.
+
+    stages_s: seconds per stage: `observe` (frames decoded, state and instruction read), then the
+    engine's own in the order they run. step_s: from observation begun to chunk made.
+    report: of the newest step.
+    """
+
+    counters: InferenceCounters
+    stages_s: Mapping[str, Summary]
+    step_s: Summary
+    report: StepReport | None
+
+
+class StageStatistics:
+    """Kept by the inference worker."""
+
+    def __init__(self, size: int = WINDOW) -> None:
+        self._size = size
+        self._counters = InferenceCounters()
+        self._stages: dict[str, Window] = {}
+        self._step = Window(size)
+        self._report: StepReport | None = None
+
+    def blocked(self) -> None:
+        """No step: an input is missing or bad."""
+        self._count(blocked=1)
+
+    def failed(self) -> None:
+        """A step raised."""
+        self._count(failed=1)
+
+    def record(
+        self, observe_s: float, step_s: float, report: StepReport | None, late: bool,
+    ) -> None:
+        """Take one step that gave a chunk."""
+        self._add('observe', observe_s)
+        if report is not None:
+            for stage, seconds in report.stages_s.items():
+                self._add(stage, seconds)
+        self._step.add(step_s)
+        self._report = report
+        self._count(
+            steps=1, late=int(late), tokens_total=report.tokens_total if report else 0,
+            tokens_computed=report.tokens_computed if report else 0)
+
+    def status(self) -> InferenceStatus:
+        """The figures now."""
+        stages = list(self._stages.items())  # one atomic copy: the worker may add a stage
+        return InferenceStatus(
+            self._counters, {name: window.summary() for name, window in stages},
+            self._step.summary(), self._report)
+
+    def _add(self, stage: str, seconds: float) -> None:
+        window = self._stages.get(stage)
+        if window is None:
+            window = self._stages[stage] = Window(self._size)
+        window.add(seconds)
+
+    def _count(self, **more: int) -> None:
+        old = self._counters
+        self._counters = InferenceCounters(
+            **{name: getattr(old, name) + more.get(name, 0)
+               for name in InferenceCounters.__dataclass_fields__})
