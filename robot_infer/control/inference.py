@@ -86,9 +86,12 @@ class Inference:
         self._input_faults: set[str] = set()
         self._step_faults: set[str] = set()
 
-    def run(self) -> ActionChunk | None:
-        """Observe, step and deliver; the chunk, or None where it does not reach the robot."""
-        pending = self.begin()
+    def run(self, wait_s: float | None = None) -> ActionChunk | None:
+        """Observe, step and deliver; the chunk, or None where it does not reach the robot.
+
+        wait_s: how long the worker waited for something new, for the statistics.
+        """
+        pending = self.begin(wait_s)
         if pending is None or not self.deliver(pending):
             return None
         return pending.chunk
@@ -100,7 +103,7 @@ class Inference:
         except Exception as error:
             self.fail(error)
 
-    def begin(self) -> Pending | None:
+    def begin(self, wait_s: float | None = None) -> Pending | None:
         """Observe and step; None where a fault (now on the board) stands against it."""
         try:
             began_ns = self._clock.now_ns()
@@ -111,10 +114,11 @@ class Inference:
                 self.statistics.blocked()
                 return None
             chunk = self._engine.step(assembly.observation, StepBudget())
-            step_s = (self._clock.now_ns() - began_ns) / NS_PER_S
+            finished_ns = self._clock.now_ns()
             self.statistics.record(
-                (observed_ns - began_ns) / NS_PER_S, step_s, chunk.report,
-                late=step_s > self.deadline_s)
+                chunk.report, wait_s=wait_s, began_ns=began_ns, observed_ns=observed_ns,
+                finished_ns=finished_ns,
+                late=finished_ns - began_ns > self.deadline_s * NS_PER_S)
             return Pending(chunk, assembly.ticket)
         except Exception as error:
             self.fail(error)

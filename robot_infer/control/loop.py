@@ -85,7 +85,7 @@ class ControlLoop:
         while (period := self._keeper.wait(stop)) is not None:
             try:
                 self._decide(period, stop)
-            except Exception as error:
+            except BaseException as error:  # noqa: B036 - not even SystemExit may end the ticks
                 self._send_fault = self._faults.report(error)
 
     def _decide(self, period: Period, stop: threading.Event | None) -> Command | None:
@@ -94,13 +94,15 @@ class ControlLoop:
         command = self._tick.tick(period.started_ns)
         if stop is not None and stop.is_set():
             return None
-        if command.values is not None:
-            self._send(command)
-        self.last_command = command
-        statistics.record(
-            command, self._tick.inputs, scheduled_ns=period.scheduled_ns,
-            started_ns=period.started_ns, finished_ns=self._clock.now_ns(),
-            skipped=period.skipped, deadline_ns=round(self.deadline_s * NS_PER_S))
+        try:
+            if command.values is not None:
+                self._send(command)
+            self.last_command = command
+        finally:
+            statistics.record(
+                command, self._tick.inputs, scheduled_ns=period.scheduled_ns,
+                started_ns=period.started_ns, finished_ns=self._clock.now_ns(),
+                skipped=period.skipped, deadline_ns=round(self.deadline_s * NS_PER_S))
         if self._send_fault is not None:
             self._faults.clear(self._send_fault)
             self._send_fault = None

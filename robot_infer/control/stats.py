@@ -205,14 +205,16 @@ class InferenceCounters:
 class InferenceStatus:
     """How the inference steps go.
 
-    stages_s: seconds per stage: `observe` (frames decoded, state and instruction read), then the
-    engine's own in the order they run. step_s: from observation begun to chunk made.
+    stages_s: seconds per stage: `wait` (for something new; not part of the step), `observe`
+    (frames decoded, state and instruction read), then the engine's own in the order they run.
+    step_s: from observation begun to chunk made. period_s: from start to start of steps.
     report: of the newest step.
     """
 
     counters: InferenceCounters
     stages_s: Mapping[str, Summary]
     step_s: Summary
+    period_s: Summary
     report: StepReport | None
 
 
@@ -224,6 +226,8 @@ class StageStatistics:
         self._counters = InferenceCounters()
         self._stages: dict[str, Window] = {}
         self._step = Window(size)
+        self._period = Window(size)
+        self._began_ns: int | None = None
         self._report: StepReport | None = None
 
     def blocked(self) -> None:
@@ -235,14 +239,20 @@ class StageStatistics:
         self._count(failed=1)
 
     def record(
-        self, observe_s: float, step_s: float, report: StepReport | None, late: bool,
+        self, report: StepReport | None, *, wait_s: float | None, began_ns: int,
+        observed_ns: int, finished_ns: int, late: bool,
     ) -> None:
-        """Take one step that gave a chunk."""
-        self._add('observe', observe_s)
+        """Take one step that gave a chunk: when it began, had its observation, had its chunk."""
+        if wait_s is not None:
+            self._add('wait', wait_s)
+        self._add('observe', (observed_ns - began_ns) / NS_PER_S)
         if report is not None:
             for stage, seconds in report.stages_s.items():
                 self._add(stage, seconds)
-        self._step.add(step_s)
+        self._step.add((finished_ns - began_ns) / NS_PER_S)
+        if self._began_ns is not None:
+            self._period.add((began_ns - self._began_ns) / NS_PER_S)
+        self._began_ns = began_ns
         self._report = report
         self._count(
             steps=1, late=int(late), tokens_total=report.tokens_total if report else 0,
@@ -253,7 +263,7 @@ class StageStatistics:
         stages = list(self._stages.items())  # one atomic copy: the worker may add a stage
         return InferenceStatus(
             self._counters, {name: window.summary() for name, window in stages},
-            self._step.summary(), self._report)
+            self._step.summary(), self._period.summary(), self._report)
 
     def _add(self, stage: str, seconds: float) -> None:
         window = self._stages.get(stage)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import threading
 
-from robot_infer.control.clock import Clock
+from robot_infer.control.clock import NS_PER_S, Clock
 from robot_infer.control.inference import Inference
 from robot_infer.control.schedule import RateKeeper
 from robot_infer.control.threads import Routine
@@ -77,6 +77,7 @@ class InferenceWorker:
 
     def _turn(self, until_ns: int, stop: threading.Event) -> None:
         """One period: a step as soon as there is something new."""
+        began_ns = self._clock.now_ns()
         news = self._clock.wait_until_ns(until_ns, self._news)
         if stop.is_set():
             return
@@ -85,4 +86,4 @@ class InferenceWorker:
             return
         # Cleared before the inputs are read: what comes from now on causes another step.
         self._news.clear()
-        self._inference.run()
+        self._inference.run((self._clock.now_ns() - began_ns) / NS_PER_S)
