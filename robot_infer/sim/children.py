@@ -1,0 +1,158 @@
+# Copyright 2026 The robot_infer authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""Processes that the demo starts: each in its own session, its output kept, always ended.
+
+Nothing here knows ROS, beyond the environment that lets two processes of one machine find each
+other and pass large images (`ros_environment`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+import ctypes
+import os
+from pathlib import Path
+import random
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import threading
+
+import robot_infer
+from robot_infer.errors import ConfigError
+
+_KEPT_LINES = 400
+_PATIENCE_S = ((signal.SIGINT, 6.0), (signal.SIGTERM, 4.0), (signal.SIGKILL, 10.0))
+_OLDER_NAMES = (
+    ('FASTRTPS_DEFAULT_PROFILES_FILE', '', ('humble', 'iron', 'jazzy')),
+    ('ROS_LOCALHOST_ONLY', '1', ('humble',)))
+_SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
+
+
+class Child:
+    """A running process; its last lines of output, and its end."""
+
+    def __init__(self, name: str, argv: Sequence[str], env: Mapping[str, str]) -> None:
+        """Start `argv`. Ctrl-C of our terminal does not reach it: we end it, in order."""
+        self.name = name
+        self.was_killed = False
+        self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
+        self._process = subprocess.Popen(
+            list(argv), env=dict(env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, errors='replace', start_new_session=True,
+            preexec_fn=_end_with_parent if sys.platform == 'linux' else None)
+        self._reader = threading.Thread(target=self._read, name=f'{name} output', daemon=True)
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    @property
+    def exit_status(self) -> int | None:
+        """Exit status, negative for a signal; None while it runs."""
+        return self._process.poll()
+
+    def last_lines(self, number: int = 12) -> tuple[str, ...]:
+        """Return the newest lines it wrote."""
+        return tuple(self._lines)[-number:]
+
+    def lines_with(self, *words: str) -> tuple[str, ...]:
+        """Return the kept lines that contain one of `words`, oldest first."""
+        return tuple(line for line in tuple(self._lines) if any(word in line for word in words))
+
+    def stop(self) -> int:
+        """End it: ask (SIGINT), ask again (SIGTERM), then kill. Returns the exit status."""
+        for number, patience_s in _PATIENCE_S:
+            if self._process.poll() is None:
+                self._process.send_signal(number)
+                self.was_killed = number == signal.SIGKILL
+                try:
+                    self._process.wait(patience_s)
+                except subprocess.TimeoutExpired:
+                    continue
+        assert self._process.returncode is not None, f'{self.name} outlived SIGKILL'
+        self._reader.join(2.0)
+        return self._process.returncode
+
+    def _read(self) -> None:
+        with self._process.stdout as stream:
+            for line in stream:
+                self._lines.append(line.rstrip())
+
+
+def _end_with_parent() -> None:
+    """Runs in the child before exec: should we be killed outright, it is asked to end too."""
+    ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)
+
+
+def ros_environment(domain_id: int) -> dict[str, str]:
+    """Return our environment with what two ROS 2 processes of this machine need.
+
+    A domain of their own, discovery that stays on this machine, and the Fast DDS profile without
+    which raw camera images are lost.
+    """
+    profile = str(shared_file('config/fastdds.xml'))
+    environment = {
+        **os.environ, 'ROS_DOMAIN_ID': str(domain_id),
+        'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST',
+        'FASTDDS_DEFAULT_PROFILES_FILE': profile,
+        'RCUTILS_COLORIZED_OUTPUT': '0', 'PYTHONUNBUFFERED': '1',
+        'RCUTILS_CONSOLE_OUTPUT_FORMAT': '[{severity}] {name}: {message}'}
+    # The older names only where nothing else is understood: newer releases warn about them.
+    distribution = os.environ.get('ROS_DISTRO', '')
+    for name, value, distributions in _OLDER_NAMES:
+        environment.pop(name, None)
+        if distribution in distributions:
+            environment[name] = value or profile
+    return environment
+
+
+def free_domain_id() -> int:
+    """Return a ROS domain id that no process of this machine seems to use."""
+    candidates = random.sample(range(1, 101), 100)
+    for domain_id in candidates:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            try:  # every participant of a domain listens on this port (DDSI-RTPS 9.6.1.1)
+                probe.bind(('', 7400 + 250 * domain_id))
+            except OSError:
+                continue
+            return domain_id
+    raise ConfigError(
+        'ROS_DOMAIN_ID', expected='a domain from 1 to 100 that nobody uses', got='all in use',
+        remedy='End ROS 2 processes that are left over on this machine.')
+
+
+def shared_file(name: str) -> Path:
+    """Find a file of `config/` or `launch/`: in the source tree, or where it was installed.
+
+    :raises ConfigError: where it is in neither.
+    """
+    source = Path(robot_infer.__file__).resolve().parent.parent
+    prefixes = [*os.environ.get('AMENT_PREFIX_PATH', '').split(os.pathsep), sys.prefix,
+                sysconfig.get_path('data')]
+    places = [source / name, *(Path(prefix) / 'share' / 'robot_infer' / name
+                               for prefix in prefixes if prefix)]
+    for place in places:
+        if place.is_file():
+            return place
+    raise ConfigError(
+        f'file {name}', expected='a file that is installed with robot_infer',
+        got=f'nothing at {", ".join(dict.fromkeys(map(str, places)))}',
+        remedy='Install the package again (make setup, or colcon build).')
