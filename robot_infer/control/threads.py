@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 import threading
+import time
 
 # A new run looks this often, in real seconds, whether a run that hung has ended at last.
 _RETRY_S = 0.02
@@ -70,8 +71,13 @@ class Routine:
         thread = self._thread
         if thread is None or thread is threading.current_thread():
             return True
+        end_s = time.monotonic() + timeout_s
         thread.join(timeout_s)
-        return not thread.is_alive() and not self.alive
+        # Its own thread may have ended before it began, because an earlier body still hangs.
+        ended = self._turn.acquire(timeout=max(0.0, end_s - time.monotonic()))
+        if ended:
+            self._turn.release()
+        return ended
 
     def _run(self, stop: threading.Event) -> None:
         while not self._turn.acquire(timeout=_RETRY_S):
