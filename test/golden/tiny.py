@@ -25,27 +25,18 @@ import math
 from typing import Any
 import zlib
 
+import checkpoint
 from lerobot.configs import FeatureType, PolicyFeature
 from lerobot.policies.smolvla.configuration_smolvla import SmolVLAConfig
 from lerobot.policies.smolvla.modeling_smolvla import SmolVLAPolicy
 import numpy as np
 from numpy.typing import NDArray
 from recording import PREFIX, Observation
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 import torch
 from torch import Tensor
 from transformers import SmolVLMConfig
 
 VOCABULARY = 336
-SPECIAL_TOKENS = (
-    '<|endoftext|>',
-    '<|im_start|>',
-    '<|im_end|>',
-    '<fake_token_around_image>',
-    '<global-img>',
-    '<image>',
-    '<end_of_utterance>',
-)
 CORPUS = (
     'move to the red cube',
     'move to the blue cube and wait',
@@ -120,7 +111,7 @@ class Case:
 
     def backbone(self) -> SmolVLMConfig:
         """Return the backbone's configuration."""
-        ids = {name: index for index, name in enumerate(SPECIAL_TOKENS)}
+        ids = {name: index for index, name in enumerate(checkpoint.SPECIAL_TOKENS)}
         text = {
             'model_type': 'llama',
             'vocab_size': VOCABULARY,
@@ -206,22 +197,8 @@ def draw(random: np.random.Generator, height: int, width: int) -> NDArray[np.uin
 
 
 def tokenizer_json() -> str:
-    """Return a small byte-level BPE tokenizer in the manner of SmolVLM's: digits stand alone."""
-    tokenizer = Tokenizer(models.BPE())
-    digits = pre_tokenizers.Digits(individual_digits=True)
-    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits, byte_level])
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        special_tokens=[AddedToken(text, special=True) for text in SPECIAL_TOKENS],
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator([text + '\n' for text in CORPUS], trainer)
-    if tokenizer.get_vocab_size() != VOCABULARY:
-        raise SystemExit(f'expected {VOCABULARY} tokens, got {tokenizer.get_vocab_size()}')
-    return tokenizer.to_str()
+    """Return the tokenizer of all cases."""
+    return checkpoint.tokenizer_json(CORPUS, VOCABULARY)
 
 
 @torch.no_grad()

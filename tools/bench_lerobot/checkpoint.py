@@ -22,7 +22,7 @@ config.json names by the relative path "vlm". Runs in the LeRobot environment on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 import contextlib
 from dataclasses import dataclass
 import json
@@ -42,6 +42,7 @@ from lerobot.policies.utils import prepare_observation_for_inference
 from lerobot.processor import tokenizer_processor
 import numpy as np
 from numpy.typing import NDArray
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast, SmolVLMConfig
@@ -49,6 +50,15 @@ from transformers import PreTrainedTokenizerFast, SmolVLMConfig
 BACKBONE = 'vlm'
 FAKE_IMAGE_TOKEN = '<fake_token_around_image>'
 GLOBAL_IMAGE_TOKEN = '<global-img>'
+SPECIAL_TOKENS = (
+    '<|endoftext|>',
+    '<|im_start|>',
+    '<|im_end|>',
+    FAKE_IMAGE_TOKEN,
+    GLOBAL_IMAGE_TOKEN,
+    '<image>',
+    '<end_of_utterance>',
+)
 Statistics = dict[str, dict[str, Tensor]]
 
 
@@ -67,8 +77,7 @@ class Reference:
 
         images: feature key -> (height, width, 3) uint8 RGB. state: (state_dim,) float32.
         """
-        raw: dict[str, Any] = {key: rgb.copy() for key, rgb in images.items()}
-        raw['observation.state'] = state.copy()
+        raw: dict[str, Any] = {**images, 'observation.state': state.copy()}
         device = torch.device('cpu')
         return self.preprocess(prepare_observation_for_inference(raw, device, task=instruction))
 
@@ -101,6 +110,23 @@ def create(
     preprocess.save_pretrained(folder)
     postprocess.save_pretrained(folder)
     return policy
+
+
+def tokenizer_json(corpus: Iterable[str], size: int) -> str:
+    """Return a small byte-level BPE tokenizer in the manner of SmolVLM's: digits stand alone."""
+    tokenizer = Tokenizer(models.BPE())
+    digits = pre_tokenizers.Digits(individual_digits=True)
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits, byte_level])
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        special_tokens=[AddedToken(text, special=True) for text in SPECIAL_TOKENS],
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator([text + '\n' for text in corpus], trainer)
+    return tokenizer.to_str()
 
 
 def load(folder: Path) -> Reference:
