@@ -112,7 +112,7 @@ class CacheSettings(_Group):
         67_108_864, 'Memory for the pages of keys and values and the embedding cache, taken once '
         'at configure.', unit='bytes', low=1)
     page_tokens: int = _setting(
-        64, 'Tokens per page.', unit='tokens', low=1, high=1024)
+        64, 'Tokens per page of keys and values.', unit='tokens', low=1, high=1024)
     embeddings_per_camera: int = _setting(
         4, 'Image embeddings kept per camera, found again by the frame\'s digest.',
         unit='frames', low=1, high=1024)
@@ -277,10 +277,11 @@ def settings() -> Iterator[Setting]:
         hints = typing.get_type_hints(model)
         for key, info in model.model_fields.items():
             assert info.default is not PydanticUndefined
-            choices = typing.get_args(hints[key]) if typing.get_origin(hints[key]) is Literal else ()
+            hint = hints[key]
+            choices = typing.get_args(hint) if typing.get_origin(hint) is Literal else ()
             extra = info.json_schema_extra
             yield Setting(
-                group=group, key=key, type='str' if choices else _TYPES[hints[key]],
+                group=group, key=key, type='str' if choices else _TYPES[hint],
                 default=info.default, help=info.description, unit=extra['unit'],
                 low=extra['low'], high=extra['high'], choices=choices, live=extra['live'])
 

@@ -32,16 +32,23 @@ import torch
 
 from robot_infer.budget.pages import MemoryLine, plan_pages
 from robot_infer.cache import (
-    BlockPool, EmbeddingCache, KVStorage, PagedCache, PrefixIndex, Sequence)
+    BlockPool,
+    CacheStats,
+    EmbeddingCache,
+    KVStorage,
+    PagedCache,
+    PrefixIndex,
+    Sequence,
+)
 from robot_infer.config import Config
 from robot_infer.errors import ActionError, CheckpointError, ConfigError, StateError
 from robot_infer.models.checkpoint import CheckpointFolder
 from robot_infer.policies.base import Policy, Prepared
 from robot_infer.policies.smolvla import SmolVLAPolicy
-from robot_infer.types import (
-    ActionChunk, Frame, Observation, RobotState, StepBudget, StepReport)
+from robot_infer.types import ActionChunk, Frame, Observation, RobotState, StepBudget, StepReport
 
 DEMO_CHECKPOINT = Path(__file__).parent / 'assets' / 'demo_policy'
+FULL_CHUNK = StepBudget()
 _DTYPES = {'fp32': torch.float32, 'bf16': torch.bfloat16}
 _FAMILIES = {'smolvla': SmolVLAPolicy}
 
@@ -74,7 +81,7 @@ class Engine:
         shape, page_tokens = policy.prefix_shape, config.cache.page_tokens
         self._storage = KVStorage(
             shape.num_planes, plan.num_blocks, page_tokens, shape.num_kv_heads, shape.head_dim,
-            shape.dtype, self._device)
+            shape.dtype, self._device, poison=config.cache.check_invariants)
         pool = BlockPool(plan.num_blocks)
         self._cache = PagedCache(
             self._storage, pool, PrefixIndex(pool, page_tokens), plan.blocks_per_sequence)
@@ -120,7 +127,7 @@ class Engine:
         return cls(policy, config, folder.family, folder.path)
 
     @torch.inference_mode()
-    def step(self, observation: Observation, budget: StepBudget = StepBudget()) -> ActionChunk:
+    def step(self, observation: Observation, budget: StepBudget = FULL_CHUNK) -> ActionChunk:
         """Compute one action chunk.
 
         :raises RobotInferError: where the observation or the actions are not fit for use; the
@@ -146,7 +153,7 @@ class Engine:
             raise
         self._epoch += 1
         self._keep(sequence)
-        pages = self._cache.stats()
+        pages = self._cache.stats
         return ActionChunk(
             values=values, period_s=1.0 / self._config.control.rate_hz, epoch=self._epoch,
             observed_ns=observation.observed_ns,
@@ -155,7 +162,7 @@ class Engine:
             report=StepReport(
                 epoch=self._epoch, stages_s=stages.seconds, tokens_total=layout.length,
                 tokens_computed=layout.length - reused, cameras_encoded=encoded,
-                pages_used=pages.used, pages_total=pages.total))
+                pages_used=pages.pages_used, pages_total=pages.pages_total))
 
     def _prefill(self, prepared: Prepared, sequence: Sequence, keys, stages: _Stages) -> int:  # noqa: ANN001
         """Compute what the pages do not hold yet, one attention group at a time."""
@@ -191,8 +198,7 @@ class Engine:
     def _warm_up(self) -> None:
         """Run cold and warm steps on noise, so that nothing is slow or new after 'ready'."""
         rng = np.random.default_rng(0)
-        width, height = 64, 48
-        frames = {camera: Frame(camera, rng.integers(0, 255, (height, width, 3), np.uint8), 0, 0)
+        frames = {camera: Frame(camera, rng.integers(0, 255, (480, 640, 3), np.uint8), 0, 0)
                   for camera in self._camera_of.values()}
         for step in range(4):
             state = RobotState(np.full(self._policy.state_dim, step % 2, np.float32), 0, 0)
@@ -208,9 +214,9 @@ class Engine:
         self._embeddings.clear()
         self._epoch = 0
 
-    def cache_stats(self):  # noqa: ANN201 - cache.CacheStats
+    def cache_stats(self) -> CacheStats:
         """Pages used, cached, free; hits and evictions."""
-        return self._cache.stats()
+        return self._cache.stats
 
     def invariants(self) -> None:
         """Check the cache; raises AssertionError in words."""

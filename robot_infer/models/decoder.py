@@ -127,6 +127,7 @@ def read_layer(
         qkv=q if cross else torch.cat([q, k, v]),
         o=take('self_attn.o_proj', width, shape.q_width),
         post_norm=norm('post_attention_layernorm'),
-        gate_up=torch.cat([take('mlp.gate_proj', hidden, width), take('mlp.up_proj', hidden, width)]),
+        gate_up=torch.cat([take('mlp.gate_proj', hidden, width),
+                           take('mlp.up_proj', hidden, width)]),
         down=take('mlp.down_proj', width, hidden),
         cross_k=k if cross else None, cross_v=v if cross else None)

@@ -65,7 +65,7 @@ class ActionEmbedding:
 
     The reference computes  W2 silu(W1 [Wa x + ba ; time] + b1) + b2.  W1 Wa is one small matrix,
     and what time contributes is one row per denoising step; both are folded in float64.
-    inner: (width, max_action_dim); time_rows: (steps, width); outer, bias: (width, width), (width,).
+    inner: (width, max_action_dim); time_rows: (steps, width); outer: (width, width); bias: (width,).
     """
 
     inner: Tensor

@@ -41,13 +41,16 @@ class _EncoderLayer:
     fc2: tuple[Tensor, Tensor]
 
     def __call__(self, x: Tensor, shape: VisionShape) -> Tensor:
-        normed = F.layer_norm(x, (shape.width,), *self.norm1, shape.eps).to(self.fc1[0].dtype)
+        normed = self._norm(x, self.norm1, shape)
         qkv = F.linear(normed, *self.qkv).view(-1, 3, shape.num_heads, shape.head_dim)
         q, k, v = qkv.permute(1, 2, 0, 3)[:, None]
         attended = F.scaled_dot_product_attention(q, k, v)[0]
         x = x + F.linear(attended.transpose(0, 1).flatten(1), *self.out)
-        normed = F.layer_norm(x, (shape.width,), *self.norm2, shape.eps).to(self.fc1[0].dtype)
+        normed = self._norm(x, self.norm2, shape)
         return x + F.linear(F.gelu(F.linear(normed, *self.fc1), approximate='tanh'), *self.fc2)
+
+    def _norm(self, x: Tensor, norm: tuple[Tensor, Tensor], shape: VisionShape) -> Tensor:
+        return F.layer_norm(x, (shape.width,), *norm, shape.eps).to(self.fc1[0].dtype)
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,8 @@ class VisionEncoder:
         """Encode one image.
 
         :param pixels: (1, 3, height, width) in [-1, 1].
-        :returns: (num_tokens, language width) in the dtype of the weights, not yet scaled by the embedding scale.
+        :returns: (num_tokens, language width) in the dtype of the weights, not yet scaled by the
+            embedding scale.
         """
         weight, bias = self.patch
         patches = F.conv2d(pixels.to(weight.dtype), weight, bias, stride=self.shape.patch)
@@ -100,9 +104,10 @@ class VisionEncoder:
 
 
 def read_vision(
-    tensors: TensorReader, prefix: str, shape: VisionShape, dtype: torch.dtype, device: torch.device,
+    tensors: TensorReader, prefix: str, shape: VisionShape, dtype: torch.dtype,
+    device: torch.device,
 ) -> VisionEncoder:
-    """Take vision encoder and connector from a checkpoint; `prefix` ends before `.vision_model`."""
+    """Take encoder and connector from a checkpoint; `prefix` ends before `.vision_model`."""
     model, width, hidden = f'{prefix}.vision_model', shape.width, shape.hidden
 
     def pair(name: str, *dims: int) -> tuple[Tensor, Tensor]:

@@ -35,7 +35,6 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from robot_infer_kernels import append_kv, paged_attention
 import torch
 from torch import Tensor
 import torch.nn.functional as F
@@ -48,10 +47,11 @@ from robot_infer.models.checkpoint import CheckpointFolder
 from robot_infer.models.embedding import RotaryTable
 from robot_infer.models.shapes import read_shape
 from robot_infer.models.smolvla import read_smolvla
-from robot_infer.policies.base import Prepared, PrefixShape
+from robot_infer.policies.base import PrefixShape, Prepared
 from robot_infer.prompt.layout import Layout, Segment
 from robot_infer.prompt.tokenizer import InstructionTokenizer
 from robot_infer.types import Observation
+from robot_infer_kernels import append_kv, paged_attention
 
 # Part of every cache key: raise it when preprocessing or the meaning of a page changes.
 _PAGE_VERSION = b'smolvla-1'

@@ -18,15 +18,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from robot_infer.actions.normalize import make_normalizer
 from robot_infer.errors import CheckpointError, StatisticsError
 
-STATS = {
-    'action.mean': np.array([1.0, -2.0], np.float32), 'action.std': np.array([0.5, 0.0], np.float32),
-    'action.min': np.array([-1.0, 2.0], np.float32), 'action.max': np.array([3.0, 2.0], np.float32),
-    'action.q01': np.array([-1.0, 0.0], np.float32), 'action.q99': np.array([1.0, 4.0], np.float32),
-    'action.q10': np.array([-2.0, 1.0], np.float32), 'action.q90': np.array([2.0, 3.0], np.float32),
-}
+STATS = {f'action.{name}': np.array(values, np.float32) for name, values in {
+    'mean': [1.0, -2.0], 'std': [0.5, 0.0], 'min': [-1.0, 2.0], 'max': [3.0, 2.0],
+    'q01': [-1.0, 0.0], 'q99': [1.0, 4.0], 'q10': [-2.0, 1.0], 'q90': [2.0, 3.0]}.items()}
 VALUES = np.array([[1.5, -2.0], [0.0, 2.0]], np.float32)
 
 

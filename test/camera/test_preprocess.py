@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from robot_infer.camera.preprocess import preprocess
 import torch
 import torch.nn.functional as F
+
+from robot_infer.camera.preprocess import preprocess
 
 RNG = np.random.default_rng(0)
 

@@ -19,8 +19,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from robot_infer.models.embedding import RotaryTable, time_embeddings
 import torch
+
+from robot_infer.models.embedding import RotaryTable, time_embeddings
 
 
 def test_rotation_is_half_split_by_position_and_frequency():
@@ -32,7 +33,8 @@ def test_rotation_is_half_split_by_position_and_frequency():
             angle = (30 + token) / 10_000 ** (2 * pair / 8)
             a, b = x[token, :, pair].double(), x[token, :, pair + 4].double()
             c, s = math.cos(angle), math.sin(angle)
-            torch.testing.assert_close(got[token, :, pair].double(), a * c - b * s, rtol=0, atol=5e-6)
+            torch.testing.assert_close(got[token, :, pair].double(), a * c - b * s, rtol=0,
+                                       atol=5e-6)
             torch.testing.assert_close(got[token, :, pair + 4].double(), b * c + a * s, rtol=0,
                                        atol=5e-6)
 

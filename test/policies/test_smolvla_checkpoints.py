@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Checkpoints that are not what they should be: each is refused, and says by name what is wrong."""
+"""Checkpoints that are not what they should be: refused, with what is wrong by name."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from pathlib import Path
 import shutil
 
 import pytest
+from safetensors.torch import load_file, save_file
+import torch
+
 from robot_infer.errors import CheckpointError, StatisticsError
 from robot_infer.models.checkpoint import CheckpointFolder
 from robot_infer.policies.smolvla import SmolVLAPolicy
-from safetensors.torch import load_file, save_file
-import torch
 
 GOLDEN = Path(__file__).parents[1] / 'golden' / 'data' / 'one_camera' / 'checkpoint'
 K_PROJ = 'model.vlm_with_expert.vlm.model.text_model.layers.0.self_attn.k_proj.weight'

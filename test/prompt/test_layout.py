@@ -19,8 +19,10 @@ from __future__ import annotations
 from dataclasses import replace
 import hashlib
 
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 import pytest
+
 from robot_infer.prompt.layout import Layout, Segment
 
 PAGE = 4

@@ -17,9 +17,10 @@
 from __future__ import annotations
 
 import pytest
+from tokenizers import Tokenizer, models, pre_tokenizers
+
 from robot_infer.errors import CheckpointError, InstructionError
 from robot_infer.prompt.tokenizer import InstructionTokenizer
-from tokenizers import Tokenizer, models, pre_tokenizers
 
 
 @pytest.fixture

@@ -1,0 +1,81 @@
+# Copyright 2026 The robot_infer authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""Settings: one table, checked together, refused by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from robot_infer.config import Config, settings
+from robot_infer.errors import ConfigError
+
+
+def test_every_setting_has_help_and_a_default_that_it_accepts():
+    for setting in settings():
+        assert setting.help.endswith('.') and len(setting.help) > 20, setting.name
+        Config.from_flat({setting.name: setting.default})
+
+
+def test_flat_and_back():
+    config = Config.from_flat({'control.rate_hz': 50, 'cameras.names': ['a', 'b']})
+    assert config.control.rate_hz == 50.0
+    assert Config.from_flat(config.flat()) == config
+
+
+@pytest.mark.parametrize(('name', 'value', 'words'), [
+    ('control.rate_hz', 'fast', 'a number from 0.1 to 1000.0 \\(Hz\\); got \'fast\''),
+    ('control.rate_hz', 0, 'a number from 0.1'),
+    ('control.rate_hz', float('nan'), 'a number from 0.1'),
+    ('control.fallback', 'panic', 'one of hold, zero, stop; got \'panic\''),
+    ('cache.budget_bytes', 1.5, 'a whole number'),
+    ('cache.check_invariants', 'yes', 'true or false'),
+    ('cameras.names', 'overhead', 'a list of texts'),
+    ('cameras.names', ['a', 3], 'a list of texts'),
+])
+def test_a_wrong_value_says_what_was_expected_and_what_came(name, value, words):
+    with pytest.raises(ConfigError, match=f'parameter {name}: expected {words}'):
+        Config.from_flat({name: value})
+
+
+def test_an_unknown_name_is_refused_with_the_nearest_known_one():
+    with pytest.raises(ConfigError, match='Did you mean control.rate_hz'):
+        Config.from_flat({'control.rat_hz': 30})
+
+
+@pytest.mark.parametrize('values', [
+    {'cameras.names': ['a', 'a']}, {'cameras.names': []},
+    {'cameras.names': ['a', 'b'], 'cameras.policy_inputs': ['x']},
+    {'control.action_low': [0.0]}, {'control.action_low': [1.0], 'control.action_high': [0.0]}])
+def test_settings_that_contradict_each_other_are_refused(values):
+    with pytest.raises(ConfigError):
+        Config.from_flat(values)
+
+
+def test_yaml_is_read_as_ros_reads_it(tmp_path):
+    path = tmp_path / 'config.yaml'
+    path.write_text('/**:\n  ros__parameters:\n    control:\n      rate_hz: 20\n'
+                    '    cameras.names: [left, right]\n')
+    config = Config.from_yaml(path)
+    assert config.control.rate_hz == 20.0 and config.cameras.names == ('left', 'right')
+
+
+@pytest.mark.parametrize('text', ['', 'a: [', '- 1', 'node: {x: 1}'])
+def test_a_file_that_is_no_parameter_file_is_refused(tmp_path, text):
+    path = tmp_path / 'config.yaml'
+    path.write_text(text)
+    with pytest.raises(ConfigError, match='parameter file'):
+        Config.from_yaml(path)
+    with pytest.raises(ConfigError, match='No such file'):
+        Config.from_yaml(tmp_path / 'none.yaml')
