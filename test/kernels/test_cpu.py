@@ -1,0 +1,91 @@
+# Copyright 2026 The robot_infer authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The CPU backend: the same bits wherever the pages lie, and views instead of copies."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from robot_infer_kernels import cpu, paged_attention
+
+
+@pytest.mark.parametrize('dtype', [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize('num_tokens', [1, 3, 17, 50])
+@pytest.mark.parametrize('page_tokens', [8, 64])
+@pytest.mark.parametrize('softcap', [None, 20.0])
+def test_bits_do_not_depend_on_the_blocks(make, put, dtype, num_tokens, page_tokens, softcap):
+    length, blocks = 250, -(-250 // page_tokens)
+    for head_dim, num_kv_heads, group in ((24, 1, 4), (64, 4, 1), (72, 5, 3)):
+        keys, values = make.normal(2, length, num_kv_heads, head_dim, dtype=dtype)
+        q = make.normal(num_tokens, num_kv_heads * group, head_dim, dtype=dtype)
+        orders = [list(range(blocks)), list(range(5, 5 + blocks)),
+                  list(range(blocks - 1, -1, -1)), [2 * block + 1 for block in range(blocks)]]
+        for limit in (length, make.limits(num_tokens, length)):
+            outs = []
+            for order in [*orders, orders[0]]:
+                pages = put(keys, values, page_tokens, order, 2 * blocks + 6)
+                outs.append(paged_attention(q, pages.kv, pages.table, length, limit,
+                                            head_dim ** -0.5, softcap=softcap))
+            assert all(torch.equal(outs[0], out) for out in outs[1:])
+
+
+def test_inference_mode_and_strided_queries_change_no_bit(make):
+    pages = make.pages(100, 2, 32)
+    fused = make.normal(9, 4 + 2 + 2, 32)
+    for rows in (1, 9):
+        view = fused[:rows, :4]
+        out = paged_attention(view, pages.kv, pages.table, 100, 80, 0.2)
+        with torch.inference_mode():
+            assert torch.equal(out, paged_attention(view, pages.kv, pages.table, 100, 80, 0.2))
+        dense = view.contiguous()
+        assert torch.equal(out, paged_attention(dense, pages.kv, pages.table, 100, 80, 0.2))
+
+
+@pytest.mark.parametrize('pages,copied', [
+    ([0], False), ([6], False), ([3, 4, 5], False), ([3, 5], True), ([5, 4], True)])
+def test_neighbouring_blocks_are_read_without_a_copy(make, pages, copied):
+    kv = make.normal(2, 8, 16, 2, 8)
+    end = 16 * len(pages) - 3
+    keys, values = cpu._views(kv, pages, 0, end)
+    gathered = kv[:, pages].flatten(1, 2)[:, :end].transpose(1, 2)
+    assert torch.equal(keys[0], gathered[0]) and torch.equal(values[0], gathered[1])
+    owns = keys.untyped_storage().data_ptr() == kv.untyped_storage().data_ptr()
+    assert owns is not copied
+
+
+def test_a_window_skips_the_pages_before_it(make):
+    kv = make.normal(2, 8, 16, 2, 8)
+    keys, values = cpu._views(kv, [7, 1, 2, 3], 20, 45)
+    gathered = kv[:, [7, 1, 2, 3]].flatten(1, 2)[:, 20:45].transpose(1, 2)
+    assert torch.equal(keys[0], gathered[0]) and torch.equal(values[0], gathered[1])
+    assert keys.untyped_storage().data_ptr() == kv.untyped_storage().data_ptr()
+
+
+def test_a_plane_whose_blocks_lie_apart_is_read_right(make):
+    """A slice of another tensor: neighbours in number, not in memory."""
+    kv = make.normal(2, 8, 20, 2, 8)[:, :, :16]
+    keys, _ = cpu._views(kv, [2, 3], 0, 32)
+    assert torch.equal(keys[0], kv[0, 2:4].flatten(0, 1).transpose(0, 1))
+
+
+@pytest.mark.parametrize('end', [1, 511, 512, 513, 700])
+def test_mask_rows_are_the_limits(end):
+    """The ready-made rows and the computed ones agree."""
+    limit = torch.tensor([1, max(1, end // 2), end])
+    mask = cpu._mask(limit, 0, end, None)
+    assert mask.shape == (3, end)
+    assert torch.equal(mask == 0.0, torch.arange(end) < limit[:, None])
+    assert bool(torch.isneginf(mask[mask != 0.0]).all())
