@@ -113,6 +113,7 @@ class PagedCache:
     def clear(self) -> None:
         """Forget every published prefix; sequences alive keep their pages."""
         self.index.clear()
+        self._seals.clear()
 
     def take(self, count: int) -> list[int]:
         """Take pages, evicting the least recently used cached ones as needed (for sequences).
@@ -163,12 +164,14 @@ class PagedCache:
         self._check_seals()
 
     def _seal(self, keys: Keys[PageKey], blocks: Keys[int], length: int) -> None:
-        """Note what stands in the published pages."""
+        """Note what stands in the published pages; what was noted before stays noted."""
+        self._check_seals()
         page_tokens = self.storage.page_tokens
         for key in keys:
-            page, tokens = (key.end - 1) // page_tokens, (key.end - 1) % page_tokens + 1
-            if key.end <= length and self.pool.is_published(blocks[page]):
-                block = blocks[page]
+            if key.end > length:
+                break
+            block, tokens = blocks[(key.end - 1) // page_tokens], (key.end - 1) % page_tokens + 1
+            if self.pool.is_published(block):
                 self._seals[block] = _Seal(self.pool.generation(block), tokens,
                                            self.storage.fingerprint(block, tokens))
 
