@@ -1,0 +1,157 @@
+# Copyright 2026 The robot_infer authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""Statistics: exact percentiles over the window, counters that agree with each other."""
+
+from __future__ import annotations
+
+import math
+import threading
+
+from hypothesis import given, strategies
+import numpy as np
+import pytest
+
+from robot_infer.control.chunks import InputTimes
+from robot_infer.control.stats import DeadlineStatistics, StageStatistics, Summary, Window
+from robot_infer.types import Command, Source, StepReport
+
+MS = 1_000_000
+
+
+@given(strategies.lists(strategies.floats(-1e6, 1e6), min_size=1, max_size=60),
+       strategies.integers(1, 20))
+def test_a_window_is_exact_over_its_newest_values(values: list[float], size: int) -> None:
+    window = Window(size)
+    for value in values:
+        window.add(value)
+    newest = values[-size:]
+    assert window.values().tolist() == newest
+    summary = window.summary()
+    assert (summary.count, summary.window) == (len(values), len(newest))
+    assert summary.max == max(newest)
+    assert summary.mean == pytest.approx(np.mean(newest), abs=1e-6)
+    for percent, got in ((50, summary.p50), (95, summary.p95), (99, summary.p99)):
+        assert got in newest
+        assert sum(value <= got for value in newest) * 100 >= percent * len(newest)
+        assert sum(value < got for value in newest) * 100 < percent * len(newest)
+
+
+def test_an_empty_window_says_so() -> None:
+    summary = Window(4).summary()
+    assert (summary.count, summary.window) == (0, 0)
+    assert all(math.isnan(value) for value in (
+        summary.mean, summary.p50, summary.p95, summary.p99, summary.max))
+
+
+def test_percentiles_of_a_hundred_values_are_the_ranks_themselves() -> None:
+    window = Window()
+    for value in range(100, 0, -1):
+        window.add(value)
+    assert window.summary() == Summary(100, 100, 50.5, 50.0, 95.0, 99.0, 100.0)
+
+
+CHUNK = Command(np.zeros(2), Source.CHUNK, '', 1, 1)
+
+
+def hold(reason: str) -> Command:
+    return Command(np.zeros(2), Source.HOLD, reason, -1, 0)
+
+
+def record(statistics: DeadlineStatistics, command: Command, scheduled_ms: float,
+           late_ms: float = 0.0, skipped: int = 0, inputs: InputTimes | None = None) -> None:
+    started_ns = round((scheduled_ms + late_ms) * MS)
+    statistics.record(
+        command, inputs, scheduled_ns=round(scheduled_ms * MS), started_ns=started_ns,
+        finished_ns=started_ns + 2 * MS, skipped=skipped, deadline_ns=5 * MS)
+
+
+def test_ticks_misses_and_fallbacks_are_counted() -> None:
+    statistics = DeadlineStatistics()
+    record(statistics, hold('no_chunk_yet'), 0)
+    record(statistics, CHUNK, 20, late_ms=5)
+    record(statistics, CHUNK, 40, late_ms=5.1)
+    record(statistics, hold('chunk_exhausted'), 120, late_ms=6, skipped=3)
+    counters = statistics.status().counters
+    assert (counters.ticks, counters.chunk_ticks, counters.fallback_ticks) == (4, 2, 2)
+    assert (counters.late, counters.skipped, counters.missed, counters.overruns) == (2, 3, 5, 1)
+    assert (counters.consecutive, counters.max_consecutive) == (5, 5)
+    assert counters.fallbacks == {('hold', 'no_chunk_yet'): 1, ('hold', 'chunk_exhausted'): 1}
+
+
+def test_a_deadline_kept_ends_the_run_of_misses_that_skipped_periods_belong_to() -> None:
+    statistics = DeadlineStatistics()
+    record(statistics, CHUNK, 0, late_ms=9)
+    record(statistics, CHUNK, 60, skipped=2)
+    counters = statistics.status().counters
+    assert (counters.missed, counters.consecutive, counters.max_consecutive) == (3, 0, 3)
+    record(statistics, CHUNK, 80, late_ms=9)
+    counters = statistics.status().counters
+    assert (counters.missed, counters.consecutive, counters.max_consecutive) == (4, 1, 3)
+
+
+def test_times_are_taken_from_start_to_start_and_to_sent() -> None:
+    statistics = DeadlineStatistics()
+    record(statistics, CHUNK, 0, inputs=InputTimes(-30 * MS, -50 * MS))
+    record(statistics, CHUNK, 20, late_ms=3, inputs=InputTimes(-30 * MS, None))
+    record(statistics, hold('chunk_exhausted'), 40)
+    status = statistics.status()
+    assert statistics.lateness_s().tolist() == [0.0, 0.003, 0.0]
+    assert (status.period_s.count, status.period_s.max) == (2, 0.023)
+    assert status.execution_s.max == 0.002
+    assert (status.input_age_s.count, status.input_age_s.max) == (2, 0.053)
+    assert (status.end_to_end_s.count, status.end_to_end_s.max) == (1, 0.052)
+
+
+def test_counters_read_by_another_thread_always_agree_with_each_other() -> None:
+    statistics = DeadlineStatistics(64)
+    done = threading.Event()
+
+    def write() -> None:
+        for index in range(3000):
+            record(statistics, CHUNK if index % 3 else hold('chunk_exhausted'), 20 * index)
+        done.set()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    while not done.is_set():
+        counters = statistics.status().counters
+        assert counters.ticks == counters.chunk_ticks + counters.fallback_ticks
+    thread.join()
+    assert statistics.status().counters.ticks == 3000
+
+
+def report(epoch: int, **stages_s: float) -> StepReport:
+    return StepReport(epoch, stages_s, 100, 30, 1, 3, 16)
+
+
+def test_steps_are_timed_by_stage_in_the_order_they_run() -> None:
+    statistics = StageStatistics()
+    for step in range(3):
+        began_ns = 100 * MS * step
+        statistics.record(
+            report(step, vision=0.01 * step, denoise=0.02), wait_s=0.5, began_ns=began_ns,
+            observed_ns=began_ns + 4 * MS, finished_ns=began_ns + 30 * MS, late=step == 2)
+    statistics.blocked()
+    statistics.failed()
+    status = statistics.status()
+    assert list(status.stages_s) == ['wait', 'observe', 'vision', 'denoise']
+    assert status.stages_s['vision'].max == 0.02
+    assert status.stages_s['observe'].p50 == 0.004
+    assert (status.step_s.count, status.step_s.max) == (3, 0.03)
+    assert (status.period_s.count, status.period_s.max) == (2, 0.1)
+    counters = status.counters
+    assert (counters.steps, counters.late, counters.blocked, counters.failed) == (3, 1, 1, 1)
+    assert (counters.tokens_total, counters.tokens_computed) == (300, 90)
+    assert status.report.epoch == 2
