@@ -26,7 +26,7 @@ from robot_infer_kernels import append_kv, paged_attention, which_backend
 HEAD_DIMS = [8, 24, 32, 64, 72, 80, 96, 128, 192, 256]
 GROUPS = [1, 2, 3, 4, 5, 7, 16]
 # For the half types this is the rounding of the result alone.
-TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2.5e-3, torch.float16: 6e-4}
+TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 4e-3, torch.float16: 6e-4}
 
 
 def check(q, pages, limit, scale=None, tolerance=None, **options):
