@@ -32,7 +32,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robot_infer.camera.compressed import FileHeader, read_header
-from robot_infer.camera.encodings import Encoding, Refusal, find_encoding, to_8_bit
+from robot_infer.camera.encodings import (
+    DEPTH_ENCODINGS,
+    Encoding,
+    Refusal,
+    find_encoding,
+    to_8_bit,
+)
 from robot_infer.errors import FrameError
 from robot_infer.types import Frame
 
@@ -98,7 +104,12 @@ def decode(camera: str, image: Image, encoding_override: str = '') -> Frame:
     if isinstance(image, RawImage):
         encoding, planes = _check_raw(camera, image, encoding_override)
         swap = bool(image.is_bigendian) != _HOST_IS_BIG_ENDIAN
-        rgb = encoding.unpack(planes, image.width, image.height, swap)
+        try:
+            rgb = encoding.unpack(planes, image.width, image.height, swap)
+        except cv2.error as error:
+            raise _refused(
+                camera, image, f'an image that OpenCV {cv2.__version__} converts',
+                str(error)[:200], 'Install another OpenCV, or choose another encoding.') from None
     else:
         header = _check_encoded(camera, image, encoding_override)
         rgb = _decode_file(camera, image, header, swapped=encoding_override == 'rgb8')
@@ -180,18 +191,19 @@ def _check_encoded(camera: str, image: EncodedImage, override: str) -> FileHeade
             _short(override), 'Clear cameras.encoding_override of this camera.')
     _check_buffer(camera, image)
     header = read_header(image.data)
-    if header.kind == 'compressedDepth' or 'compressedDepth' in image.format:
-        raise _refused(camera, image, 'a colour image', 'compressedDepth, which is a depth image',
+    origin = image.format.split(';', 1)[0].strip()
+    depth = ''
+    if 'compressedDepth' in image.format or header.kind == 'compressedDepth':
+        depth = 'compressedDepth'
+    elif origin in DEPTH_ENCODINGS and not override:
+        depth = origin
+    if depth:
+        raise _refused(camera, image, 'a colour image', f'{depth}, which is depth (REP-118)',
                        'Read the compressed topic of the camera\'s colour image.')
     if header.kind == 'unknown':
         head = image.data[:8].tobytes().hex(' ') or 'no data'
         raise _refused(camera, image, 'a JPEG or PNG file (FF D8 FF or 89 50 4E 47)', head,
                        'Let the publisher compress as jpeg or png.')
-    origin = image.format.split(';', 1)[0].strip()
-    claim = find_encoding(origin)
-    if isinstance(claim, Refusal) and 'depth' in claim.reason and not override:
-        raise _refused(camera, image, 'a colour image', f'{_short(origin)}, which {claim.reason}',
-                       'Read the compressed topic of the camera\'s colour image.')
     if header.fault:
         raise _refused(camera, image, f'a whole {header.kind.upper()} file', header.fault,
                        'Look for lost packets or a publisher that limits the size of messages.')
@@ -202,16 +214,15 @@ def _check_encoded(camera: str, image: EncodedImage, override: str) -> FileHeade
 def _decode_file(
     camera: str, image: EncodedImage, header: FileHeader, swapped: bool,
 ) -> NDArray[np.uint8]:
+    pixels, complaint = None, 'a damaged one'
     try:
         pixels = cv2.imdecode(image.data, _IMREAD)
     except cv2.error as error:
-        raise _refused(camera, image, f'a readable {header.kind.upper()} file', str(error)[:200],
-                       'Look for a broken publisher or transport.') from error
+        complaint = str(error)[:200]
     if pixels is None or pixels.shape != (header.height, header.width, 3):
         raise _refused(
             camera, image, f'a readable {header.kind.upper()} file of {header.width} x '
-            f'{header.height} pixels', 'a damaged one',
-            'Look for a broken publisher or transport.')
+            f'{header.height} pixels', complaint, 'Look for a broken publisher or transport.')
     if pixels.dtype == np.uint16:
         pixels = to_8_bit(pixels)
     assert pixels.dtype == np.uint8, pixels.dtype
@@ -228,9 +239,11 @@ def _check_buffer(camera: str, image: Image) -> None:
 
 
 def _check_size(camera: str, image: Image, width: int, height: int, min_side: int) -> None:
-    if min(width, height) < min_side:
+    # A single pixel is no picture, and OpenCV 4.5 cannot take it.
+    if min(width, height) < min_side or width * height < 2:
         raise _refused(
-            camera, image, f'at least {min_side} x {min_side} pixels', f'{width} x {height}',
+            camera, image, f'at least {max(2, min_side)} x {min_side} pixels',
+            f'{width} x {height}',
             'Cameras may send empty images while they start; if it goes on, look at the driver.')
     if max(width, height) > MAX_SIDE or width * height > MAX_PIXELS:
         raise _refused(

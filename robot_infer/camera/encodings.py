@@ -157,10 +157,11 @@ def _nv24(planes: Sequence[Bytes], width: int, height: int, swap: bool) -> Bytes
     del swap
     luma, chroma = planes
     pairs = np.empty((height, width, 4), np.uint8)
-    pairs[..., 0] = pairs[..., 2] = luma
-    pairs[..., 1::2] = chroma.reshape(height, width, 2)
-    rgb = cv2.cvtColor(pairs.reshape(height, 2 * width, 2), cv2.COLOR_YUV2RGB_YUY2)
-    return np.ascontiguousarray(rgb[:, ::2])
+    cv2.mixChannels([luma, chroma.reshape(height, width, 2)], [pairs], [0, 0, 1, 1, 0, 2, 2, 3])
+    twice = cv2.cvtColor(pairs.reshape(height, 2 * width, 2), cv2.COLOR_YUV2RGB_YUY2)
+    rgb = np.empty((height, width, 3), np.uint8)
+    cv2.mixChannels([twice.reshape(height, width, 6)], [rgb], [0, 0, 1, 1, 2, 2])
+    return rgb
 
 
 def _table() -> dict[str, Encoding]:
@@ -200,6 +201,7 @@ def _table() -> dict[str, Encoding]:
 
 ENCODINGS: Mapping[str, Encoding] = _table()
 
+DEPTH_ENCODINGS = ('16UC1', '32FC1')  # REP-118
 _ABSTRACT = re.compile(r'(8U|8S|16U|16S|32S|32F|64F)C([0-9]{0,3})')
 _OVERRIDE = 'set cameras.encoding_override of this camera to'
 
@@ -217,7 +219,7 @@ def find_encoding(name: str) -> Encoding | Refusal:
     sample, channels = abstract[1], int(abstract[2] or 1)
     if f'{sample}C{channels}' in ENCODINGS:
         return ENCODINGS[f'{sample}C{channels}']
-    if (sample, channels) in (('16U', 1), ('32F', 1)):
+    if f'{sample}C{channels}' in DEPTH_ENCODINGS:
         grey = f' If the pixels are grey values, {_OVERRIDE} mono16.' if sample == '16U' else ''
         return Refusal('is a depth image (REP-118), not colour',
                        f'Read the colour topic of this camera.{grey}')

@@ -152,7 +152,7 @@ class FrameStore:
             if lag_ns < -max_age_ns:
                 raise _stamp_ahead(camera, -lag_ns, max_age_ns)
         except FrameError as error:
-            kind, fault = 'bad', error
+            kind, fault = 'bad', _bare(error)
         if not fault and lag_ns > max_age_ns:
             kind, fault = 'stale', _stale(camera, lag_ns, lag_ns, max_age_ns)
         held = _Held(image, image.received_ns, max(0, lag_ns))
@@ -223,7 +223,9 @@ class FrameStore:
         with self._lock:
             for slot in self._slots.values():
                 slot.counts['dropped'] += slot.waiting is not None
-                slot.counts['dropped'] += slot.ready is not None and not slot.ready.counted
+                if slot.ready is not None and not slot.ready.counted:
+                    slot.counts['dropped'] += 1
+                    slot.ready.counted = True  # `newest` may be about to hand it out
                 slot.waiting = slot.ready = slot.newest_stamp_ns = slot.fault = None
                 slot.generation += 1
 
@@ -248,7 +250,7 @@ class FrameStore:
             try:
                 held.frame = decode(camera, held.image, slot.override)
             except FrameError as error:
-                outcome, fault = 'bad', error
+                outcome, fault = 'bad', _bare(error)
         held.image = None  # let go of the message
         with self._lock:
             if slot.generation != generation:
@@ -274,8 +276,14 @@ class FrameStore:
         if age_ns is not None and age_ns <= max_age_ns:
             return ready
         if fault and now_ns - fault_ns <= max_age_ns:
-            raise fault
+            raise _bare(fault)
         raise _stale(camera, age_ns, ready.age_at_receipt_ns if ready else 0, max_age_ns, fault)
+
+
+def _bare(error: FrameError) -> FrameError:
+    """The same error without its traceback, which would keep the image's memory alive."""
+    return type(error)(
+        error.subject, expected=error.expected, got=error.got, remedy=error.remedy)
 
 
 def _ms(duration_ns: int) -> str:

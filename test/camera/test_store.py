@@ -1,0 +1,507 @@
+# Copyright 2026 The robot_infer authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The newest frame of each camera, its limits and its counters, on an injected clock.
+
+Times are in milliseconds here: `at` is the monotonic clock, `ros` the ROS clock, `stamp` the
+sender's. A picture is known again by its first pixel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+import gc
+import threading
+import weakref
+
+import cv2
+from hypothesis import given, settings
+from hypothesis import strategies as st
+import numpy as np
+import pytest
+
+from robot_infer.camera import CameraCounters, EncodedImage, FrameStore, RawImage, store
+from robot_infer.config import CameraSettings
+from robot_infer.errors import (
+    ConfigError,
+    FrameError,
+    FrameSkewError,
+    FrameStampError,
+    StaleFrameError,
+)
+
+MS = 1_000_000
+ROS0 = 1_000_000  # ROS time when the monotonic clock reads 0, ms
+
+
+def make_store(*names, **settings):
+    return FrameStore(CameraSettings(
+        names=names or ('front',), **{'max_age_s': 0.25, 'max_skew_s': 0.15, **settings}))
+
+
+def picture(at, *, stamp=None, ros=None, mark=1, encoding='rgb8', size=2, data=None):
+    """A raw image received at `at`; stamped 20 ms before by the same clock if not said."""
+    ros = ROS0 + at if ros is None else ros
+    stamp = ros - 20 if stamp is None else stamp
+    data = np.full(3 * size * size, mark, np.uint8) if data is None else data
+    return RawImage(encoding, size, size, 3 * size, False, data, stamp_ns=stamp * MS,
+                    received_ns=at * MS, received_stamp_ns=ros * MS)
+
+
+def damaged_jpeg(at):
+    """Its header is sound: that it cannot be decoded shows only when it is."""
+    data = bytearray(cv2.imencode('.jpg', np.zeros((16, 16, 3), np.uint8))[1].tobytes())
+    table = data.index(b'\xff\xc4')
+    data[table + 5:table + 21] = b'\xff' * 16
+    return EncodedImage('jpeg', np.frombuffer(bytes(data), np.uint8), stamp_ns=(ROS0 + at) * MS,
+                        received_ns=at * MS, received_stamp_ns=(ROS0 + at) * MS)
+
+
+def mark_of(frames, camera='front'):
+    return int(frames[camera].rgb[0, 0, 0])
+
+
+def nonzero(counters: CameraCounters):
+    return {name: value for name, value in asdict(counters).items() if value}
+
+
+# Binding and choice
+
+def test_frames_are_bound_by_name_whatever_the_order_of_arrival():
+    frames = make_store('front', 'wrist')
+    frames.put('wrist', picture(0, mark=2))
+    frames.put('front', picture(1, mark=1))
+    found = frames.newest(5 * MS)
+    assert list(found) == ['front', 'wrist']
+    assert (mark_of(found), mark_of(found, 'wrist')) == (1, 2)
+    assert [frame.camera for frame in found.values()] == ['front', 'wrist']
+
+
+@pytest.mark.parametrize('call', [
+    lambda frames: frames.put('rear', picture(0)), lambda frames: frames.counters('rear'),
+    lambda frames: frames.fault('rear')])
+def test_an_unknown_camera_is_refused_by_name(call):
+    with pytest.raises(FrameError, match='camera rear: expected one of front, wrist; .*names'):
+        call(make_store('front', 'wrist'))
+
+
+def test_the_newest_wins_and_the_one_it_replaces_is_counted_as_dropped():
+    frames = make_store()
+    for at in (0, 33, 66):
+        frames.put('front', picture(at, mark=at))
+    assert mark_of(frames.newest(70 * MS)) == 66
+    assert nonzero(frames.counters('front')) == {'received': 3, 'used': 1, 'dropped': 2}
+
+
+def test_an_image_is_decoded_once_and_used_once():
+    frames = make_store()
+    frames.put('front', picture(0))
+    first, again = frames.newest(1 * MS), frames.newest(2 * MS)
+    assert first['front'] is again['front']
+    assert nonzero(frames.counters('front')) == {'received': 1, 'used': 1}
+
+
+def test_a_frame_that_was_decoded_but_never_handed_out_counts_as_dropped():
+    frames = make_store('front', 'wrist')
+    frames.put('front', picture(0))
+    with pytest.raises(StaleFrameError, match='camera wrist.*no frame yet'):
+        frames.newest(1 * MS)
+    frames.put('front', picture(33))
+    frames.put('wrist', picture(33))
+    frames.newest(34 * MS)
+    assert nonzero(frames.counters('front')) == {'received': 2, 'used': 1, 'dropped': 1}
+
+
+def test_put_keeps_a_reference_and_lets_go_of_it_when_decoded():
+    frames = make_store()
+    data = np.full(12, 9, np.uint8)
+    alive = weakref.ref(data)
+    frames.put('front', picture(0, data=data))
+    data[0] = 10  # no copy was made: the store sees it
+    del data
+    assert mark_of(frames.newest(1 * MS)) == 10
+    assert alive() is None
+
+
+@pytest.mark.parametrize('encoding', ['rgb8', '32FC1'])
+def test_a_fault_does_not_keep_the_images_memory(encoding):
+    frames = make_store()
+    data = np.zeros(12 if encoding == '32FC1' else 11, np.uint8)
+    alive = weakref.ref(data)
+    frames.put('front', picture(0, data=data, encoding=encoding))
+    del data
+    gc.collect()
+    assert frames.fault('front') is not None and alive() is None
+
+
+# Age
+
+def test_age_is_that_of_the_stamp_on_arrival_and_the_time_since_then():
+    frames = make_store(max_age_s=0.25)
+    frames.put('front', picture(100, stamp=ROS0 + 100 - 200))
+    assert frames.newest(150 * MS)
+    with pytest.raises(
+            StaleFrameError,
+            match=r'camera front: expected a frame at most 250.0 ms old; got 251.0 ms '
+                  r'\(its stamp was 200.0 ms old on arrival\)'):
+        frames.newest(151 * MS)
+
+
+def test_a_step_of_the_ros_clock_after_arrival_does_not_age_a_frame():
+    frames = make_store('front', 'wrist', max_skew_s=60.0)
+    frames.put('front', picture(0))
+    frames.put('wrist', picture(10, ros=ROS0 + 5000))
+    assert frames.newest(20 * MS)
+
+
+def test_a_stamp_slightly_in_the_future_counts_as_age_0():
+    frames = make_store()
+    frames.put('front', picture(0, stamp=ROS0 + 100))
+    assert frames.newest(250 * MS)
+    with pytest.raises(StaleFrameError, match='251.0 ms'):
+        frames.newest(251 * MS)
+
+
+def test_a_stamp_far_in_the_future_has_a_name_of_its_own():
+    frames = make_store()
+    frames.put('front', picture(0, stamp=ROS0 + 37_000))
+    with pytest.raises(FrameStampError, match='camera front: .*250.0 ms.*37000.0 ms ahead'):
+        frames.newest(1 * MS)
+    assert nonzero(frames.counters('front')) == {'received': 1, 'bad': 1}
+    frames.put('front', picture(33))  # and does not stand in the way of sound ones
+    assert frames.newest(40 * MS) and frames.fault('front') is None
+
+
+def test_an_image_that_is_stale_on_arrival_does_not_replace_one_that_waits():
+    frames = make_store()
+    frames.put('front', picture(0, mark=3))
+    frames.put('front', picture(5, stamp=ROS0 - 4000))
+    assert mark_of(frames.newest(6 * MS)) == 3
+    assert nonzero(frames.counters('front')) == {'received': 2, 'used': 1, 'stale': 1}
+
+
+def test_an_image_that_became_stale_while_waiting_is_not_decoded(monkeypatch):
+    frames = make_store()
+    frames.put('front', picture(0))
+    monkeypatch.delattr(store, 'decode')
+    for _ in range(2):
+        with pytest.raises(StaleFrameError):
+            frames.newest(300 * MS)
+    assert nonzero(frames.counters('front')) == {'received': 1, 'stale': 1}
+
+
+def test_limits_may_change_while_running():
+    frames = make_store('front', 'wrist')
+    frames.put('front', picture(0))
+    frames.put('wrist', picture(100))
+    assert frames.newest(110 * MS)
+    frames.apply_live(CameraSettings(names=('front', 'wrist'), max_skew_s=0.05))
+    with pytest.raises(FrameSkewError):
+        frames.newest(110 * MS)
+    frames.apply_live(CameraSettings(names=('front', 'wrist'), max_age_s=0.05))
+    with pytest.raises(StaleFrameError):
+        frames.newest(110 * MS)
+
+
+# Skew
+
+def test_frames_too_far_apart_are_refused_with_both_names():
+    frames = make_store('front', 'wrist')
+    frames.put('front', picture(0))
+    frames.put('wrist', picture(150))
+    assert frames.newest(160 * MS)
+    frames.put('wrist', picture(151))
+    with pytest.raises(FrameSkewError, match=(
+            r'cameras wrist and front: expected stamps at most 150.0 ms apart; '
+            r'got 151.0 ms \(front is the older\)')):
+        frames.newest(160 * MS)
+    frames.put('front', picture(161))
+    assert frames.newest(162 * MS)
+
+
+def test_without_a_stamp_the_time_of_receipt_is_compared():
+    frames = make_store('front', 'wrist')
+    frames.put('front', picture(0))
+    frames.put('wrist', picture(100, stamp=0))
+    found = frames.newest(110 * MS)
+    assert found['wrist'].stamp_ns == (ROS0 + 100) * MS
+    assert (found['front'].stamp_trusted, found['wrist'].stamp_trusted) == (True, False)
+    assert frames.counters('wrist').stamp_missing == 1
+    frames.put('wrist', picture(140, stamp=0))
+    with pytest.raises(FrameSkewError, match='160.0 ms'):
+        frames.newest(141 * MS)
+
+
+# Order
+
+def test_an_older_stamp_than_the_newest_is_dropped_as_out_of_order():
+    frames = make_store()
+    frames.put('front', picture(0, mark=1))
+    frames.put('front', picture(1, stamp=ROS0 - 50, mark=2))
+    assert mark_of(frames.newest(2 * MS)) == 1
+    frames.put('front', picture(3, stamp=ROS0 - 50, mark=2))  # also after it was decoded
+    assert mark_of(frames.newest(4 * MS)) == 1
+    assert nonzero(frames.counters('front')) == {'received': 3, 'used': 1, 'out_of_order': 2}
+    frames.put('front', picture(5, stamp=ROS0 - 20, mark=4))  # the same stamp is not older
+    assert mark_of(frames.newest(6 * MS)) == 4
+
+
+@pytest.mark.parametrize('back, accepted', [(999, False), (1000, False), (1001, True)])
+def test_a_jump_back_of_more_than_a_second_is_a_new_time_base(back, accepted):
+    frames = make_store()
+    frames.put('front', picture(0, mark=1))
+    frames.put('front', picture(33, ros=ROS0 - back, stamp=ROS0 - back - 20, mark=2))
+    assert mark_of(frames.newest(34 * MS)) == (2 if accepted else 1)
+    frames.put('front', picture(66, ros=ROS0 - back + 33, mark=3))  # and goes on from there
+    assert mark_of(frames.newest(67 * MS)) == (3 if accepted else 1)
+
+
+def test_frames_before_and_after_a_jump_are_not_used_together():
+    frames = make_store('front', 'wrist')
+    for camera in ('front', 'wrist'):
+        frames.put(camera, picture(0))
+    assert frames.newest(1 * MS)
+    frames.put('front', picture(33, ros=ROS0 - 60_000))
+    with pytest.raises(FrameSkewError, match='60000.0 ms'):
+        frames.newest(34 * MS)
+    frames.put('wrist', picture(35, ros=ROS0 - 60_000 + 2))
+    assert frames.newest(36 * MS)
+
+
+def test_images_without_a_stamp_are_taken_as_they_come():
+    frames = make_store()
+    for at, ros in ((0, ROS0), (33, ROS0 - 500), (66, ROS0 - 9000)):
+        frames.put('front', picture(at, ros=ros, stamp=0, mark=at))
+    assert mark_of(frames.newest(70 * MS)) == 66
+    assert frames.counters('front').out_of_order == 0
+
+
+# Bad images
+
+@pytest.mark.parametrize('bad', [
+    picture(33, encoding='32FC1'), picture(33, data=np.zeros(5, np.uint8)),
+    picture(33, size=0, data=np.zeros(0, np.uint8)), damaged_jpeg(33)])
+def test_a_bad_image_does_not_hide_the_last_good_one_until_that_is_stale(bad):
+    frames = make_store()
+    frames.put('front', picture(0, mark=1))
+    if isinstance(bad, EncodedImage):  # found bad only when it is decoded
+        frames.newest(1 * MS)
+    frames.put('front', bad)
+    assert mark_of(frames.newest(40 * MS)) == 1
+    assert nonzero(frames.counters('front')) == {'received': 2, 'used': 1, 'bad': 1}
+    assert 'camera front' in str(frames.fault('front'))
+    with pytest.raises(FrameError) as error:  # the good one is stale, the bad one recent
+        frames.newest(282 * MS)
+    assert str(error.value) == str(frames.fault('front'))
+    assert not isinstance(error.value, StaleFrameError)
+    with pytest.raises(StaleFrameError) as error:  # nothing came for long: that is the news
+        frames.newest(400 * MS)
+    assert '420.0 ms' in error.value.got and str(frames.fault('front')) in error.value.remedy
+    frames.put('front', picture(450, mark=5))
+    assert mark_of(frames.newest(451 * MS)) == 5 and frames.fault('front') is None
+
+
+def test_a_fault_raised_again_and_again_does_not_grow():
+    frames = make_store()
+    frames.put('front', picture(0, encoding='32FC1'))
+    depths = set()
+    for _ in range(3):
+        with pytest.raises(FrameError) as error:
+            frames.newest(1 * MS)
+        depths.add(len(error.traceback))
+    assert len(depths) == 1
+
+
+def test_the_fault_of_the_first_camera_is_raised_and_the_others_are_still_looked_at():
+    frames = make_store('front', 'wrist', 'rear')
+    frames.put('rear', picture(0))
+    with pytest.raises(StaleFrameError, match='camera front'):
+        frames.newest(300 * MS)
+    assert frames.counters('rear').stale == 1
+
+
+def test_the_override_of_each_camera_is_used():
+    frames = make_store('front', 'wrist', encoding_override=('', 'bgr8'))
+    data = np.tile(np.array([10, 20, 30], np.uint8), 4)
+    for camera in ('front', 'wrist'):
+        frames.put(camera, picture(0, data=data, encoding='rgb8'))
+    found = frames.newest(1 * MS)
+    assert found['front'].rgb[0, 0].tolist() == [10, 20, 30]
+    assert found['wrist'].rgb[0, 0].tolist() == [30, 20, 10]
+
+
+def test_an_override_that_is_no_colour_is_refused_at_the_start():
+    with pytest.raises(ConfigError, match='encoding_override, camera wrist.*depth'):
+        make_store('front', 'wrist', encoding_override=('', '16UC1'))
+
+
+def test_clear_forgets_frames_stamps_and_faults_but_no_counter():
+    frames = make_store('front', 'wrist')
+    frames.put('front', picture(0))
+    frames.put('wrist', picture(0))
+    frames.newest(1 * MS)
+    frames.put('front', picture(33))
+    frames.put('wrist', picture(33, encoding='32FC1'))
+    frames.clear()
+    with pytest.raises(StaleFrameError, match='camera front.*no frame yet'):
+        frames.newest(34 * MS)
+    assert frames.fault('wrist') is None
+    assert nonzero(frames.counters('front')) == {'received': 2, 'used': 1, 'dropped': 1}
+    for camera in ('front', 'wrist'):
+        frames.put(camera, picture(35, stamp=ROS0 - 100, mark=7))  # older than those before
+    assert mark_of(frames.newest(36 * MS)) == 7
+
+
+# Everything at once
+
+STEP = st.one_of(
+    st.tuples(st.just('put'), st.sampled_from(['front', 'wrist']), st.sampled_from(
+        ['good', 'good', 'good', 'short', 'damaged', 'unstamped']), st.integers(-400, 400)),
+    st.tuples(st.just('newest'), st.integers(-20, 20)),
+    st.tuples(st.just('wait'), st.sampled_from([1, 10, 40, 130, 300])),
+    st.tuples(st.just('jump'), st.sampled_from([-5000, -700, -1, 5000])),
+    st.tuples(st.just('clear')))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(STEP, max_size=60))
+def test_every_image_ends_in_one_counter_and_what_is_handed_out_keeps_the_limits(steps):
+    frames, names = make_store('front', 'wrist'), ('front', 'wrist')
+    now, offset = 1000, ROS0
+    puts = dict.fromkeys(names, 0)
+    arrivals: dict[int, tuple[int, int]] = {}  # received, ms: (received, age then)
+    for step in steps:
+        now += 1
+        if step[0] == 'wait':
+            now += step[1]
+        elif step[0] == 'jump':
+            offset += step[1]
+        elif step[0] == 'clear':
+            frames.clear()
+        elif step[0] == 'put':
+            _, camera, kind, late = step
+            stamp = 0 if kind == 'unstamped' else now + offset - late
+            image = damaged_jpeg(now) if kind == 'damaged' else picture(
+                now, ros=now + offset, stamp=stamp,
+                data=np.zeros(5, np.uint8) if kind == 'short' else None)
+            frames.put(camera, image)
+            puts[camera] += 1
+            arrivals[now] = (now, 0 if kind == 'unstamped' else max(0, late))
+        else:
+            when = now + step[1]
+            try:
+                found = frames.newest(when * MS)
+            except FrameError as error:
+                assert 'camera' in error.subject and error.remedy
+            else:
+                for frame in found.values():
+                    received, age = arrivals[frame.received_ns // MS]
+                    assert age + max(0, when - received) <= 250
+                assert abs(found['front'].stamp_ns - found['wrist'].stamp_ns) <= 150 * MS
+        for camera in names:
+            ends = asdict(frames.counters(camera))
+            assert ends.pop('received') == puts[camera]
+            assert ends.pop('stamp_missing') <= puts[camera]
+            held = puts[camera] - sum(ends.values())
+            assert 0 <= held <= 2  # one waiting, one decoded and not used yet
+    frames.clear()
+    for camera in names:
+        ends = asdict(frames.counters(camera))
+        del ends['stamp_missing']
+        assert ends.pop('received') == sum(ends.values())
+
+
+# Threads
+
+def test_put_counters_and_clear_do_not_wait_for_a_decode(monkeypatch):
+    """The decode is the real one, held up until the others have been called."""
+    decoding, go_on = threading.Event(), threading.Event()
+
+    def held_up(*arguments):
+        decoding.set()
+        assert go_on.wait(60)
+        return decode(*arguments)
+
+    decode = store.decode
+    monkeypatch.setattr(store, 'decode', held_up)
+    frames, found = make_store(), []
+    frames.put('front', picture(0, mark=1))
+    reader = threading.Thread(target=lambda: found.append(frames.newest(50 * MS)))
+    reader.start()
+    assert decoding.wait(60)
+    for at in (10, 20):
+        frames.put('front', picture(at, mark=at))
+    assert nonzero(frames.counters('front')) == {'received': 3, 'dropped': 1}
+    go_on.set()
+    reader.join(60)
+    assert mark_of(found[0]) == 1 and mark_of(frames.newest(51 * MS)) == 20
+
+
+def test_what_is_being_decoded_when_cleared_is_not_handed_out(monkeypatch):
+    def cleared_meanwhile(*arguments):
+        frames.clear()
+        return decode(*arguments)
+
+    decode = store.decode
+    monkeypatch.setattr(store, 'decode', cleared_meanwhile)
+    frames = make_store()
+    frames.put('front', picture(0))
+    with pytest.raises(StaleFrameError, match='no frame yet'):
+        frames.newest(1 * MS)
+    assert nonzero(frames.counters('front')) == {'received': 1, 'dropped': 1}
+
+
+def test_many_threads_lose_no_image():
+    names = ('front', 'wrist')
+    frames = make_store(*names, max_age_s=60.0, max_skew_s=60.0)
+    number, done, errors = 1500, threading.Event(), []
+    seen = {camera: [] for camera in names}
+
+    def send(camera):
+        for at in range(number):
+            frames.put(camera, picture(at, mark=at % 256, size=8) if at % 7 else picture(
+                at, encoding='32FC1'))
+
+    def read():
+        while not done.is_set():
+            try:
+                found = frames.newest(number * MS)
+            except StaleFrameError:
+                continue
+            except FrameError as error:
+                if 'depth' not in str(error):
+                    errors.append(error)
+                continue
+            for camera, frame in found.items():
+                seen[camera].append(frame.stamp_ns)
+                if not (frame.rgb == frame.received_ns // MS % 256).all():
+                    errors.append('pixels of another image')
+
+    senders = [threading.Thread(target=send, args=(camera,)) for camera in names]
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for thread in senders + readers:
+        thread.start()
+    for thread in senders:
+        thread.join(60)
+    last = frames.newest(number * MS)
+    done.set()
+    for thread in readers:
+        thread.join(60)
+    assert not errors
+    for camera in names:
+        assert last[camera].received_ns == (number - 1) * MS
+        counts = asdict(frames.counters(camera))
+        del counts['stamp_missing']
+        assert counts.pop('received') == number == sum(counts.values())
+        assert counts['bad'] == -(-number // 7) and counts['used'] >= 1
