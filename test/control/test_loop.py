@@ -1,0 +1,136 @@
+# Copyright 2026 The robot_infer authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""ControlLoop: one tick per period, sent and measured, whatever `send` does."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from robot_infer.control import ManualClock, MonotonicClock
+from robot_infer.types import Command, Source
+
+MS = 1_000_000
+
+
+def turn(rig, wait_for, periods: int) -> None:
+    """Let that many periods of the manual clock pass, each waited for."""
+    for _ in range(periods):
+        ticks = rig.runtime.status().deadline.counters.ticks
+        assert rig.clock.await_waiters(1)
+        rig.clock.advance_ns(20 * MS)
+        wait_for(lambda due=ticks + 1: rig.runtime.status().deadline.counters.ticks == due)
+
+
+@pytest.fixture
+def rig(make_rig):
+    """A rig of which only the control thread runs."""
+    rig = make_rig()
+    yield rig
+    rig.runtime._loop.stop(20.0)
+
+
+def test_the_first_tick_comes_at_once_and_then_one_per_period(rig, wait_for) -> None:
+    rig.feed()
+    rig.runtime.infer_once()
+    rig.runtime._loop.start()
+    wait_for(lambda: len(rig.sent) == 1)
+    turn(rig, wait_for, 9)
+    assert [command.source for command in rig.sent] == [Source.CHUNK] * 8 + [Source.HOLD] * 2
+    deadline = rig.runtime.status().deadline
+    assert (deadline.counters.missed, deadline.lateness_s.max) == (0, 0.0)
+    assert (deadline.period_s.p50, deadline.period_s.max) == (0.02, 0.02)
+
+
+def test_a_stall_skips_whole_periods_and_warns_once(rig, wait_for) -> None:
+    rig.feed()
+    rig.runtime._loop.start()
+    wait_for(lambda: rig.runtime.status().deadline.counters.ticks == 1)
+    assert rig.clock.await_waiters(1)
+    rig.clock.advance_ns(95 * MS)  # wakes 75 ms late
+    wait_for(lambda: rig.runtime.status().deadline.counters.ticks == 2)
+    assert rig.clock.await_waiters(1)
+    rig.clock.advance_ns(5 * MS)
+    wait_for(lambda: rig.runtime.status().deadline.counters.ticks == 3)
+    deadline = rig.runtime.status().deadline
+    counters = deadline.counters
+    assert (counters.late, counters.skipped, counters.missed) == (1, 3, 4)
+    assert (counters.overruns, counters.max_consecutive, counters.consecutive) == (1, 4, 0)
+    assert deadline.lateness_s.max == 0.075
+    (warning,) = rig.runtime.take_warnings()
+    assert warning == 'Overrun: wanted 50.0 Hz, but the loop took 75.0 ms (missed cycles: 3).'
+    assert rig.runtime.take_warnings() == ()
+
+
+def test_a_command_without_values_is_not_sent_but_shows(rig, wait_for) -> None:
+    rig.runtime._loop.start()
+    wait_for(lambda: rig.runtime.status().deadline.counters.ticks == 1)
+    assert rig.sent == []
+    assert rig.runtime.status().last_command.values is None
+
+
+def test_an_error_in_send_is_a_fault_and_the_ticks_go_on(
+    make_rig, wait_for, clock: ManualClock,
+) -> None:
+    rig = make_rig()
+    broken = threading.Event()
+    broken.set()
+    sent: list[Command] = []
+
+    def send(command: Command) -> None:
+        if broken.is_set():
+            raise OSError('no middleware')
+        sent.append(command)
+
+    rig.runtime._loop._send = send
+    rig.feed()
+    rig.runtime._loop.start()
+    wait_for(lambda: rig.faults().get('UnexpectedError') == 'OSError: no middleware')
+    turn(rig, wait_for, 2)
+    wait_for(lambda: rig.runtime.status().fault_history[0].count == 3)
+    broken.clear()
+    turn(rig, wait_for, 1)
+    wait_for(lambda: rig.faults() == {})
+    assert len(sent) == 1
+    assert rig.runtime._loop.stop(20.0) is True
+
+
+def test_on_the_real_clock_the_schedule_neither_drifts_nor_loses_a_period(
+    make_rig, wait_for,
+) -> None:
+    rig = make_rig(on=MonotonicClock(), control__rate_hz=200.0)
+    rig.feed()
+    rig.runtime._loop.start()
+    wait_for(lambda: rig.runtime.status().deadline.counters.ticks >= 40)
+    assert rig.runtime._loop.stop(20.0) is True
+    deadline = rig.runtime.status().deadline
+    lateness_s = rig.runtime._loop.statistics.lateness_s()
+    scheduled_s = (deadline.period_s.mean * deadline.period_s.count
+                   - lateness_s[-1] + lateness_s[0])
+    periods = deadline.counters.ticks - 1 + deadline.counters.skipped
+    assert scheduled_s == pytest.approx(periods * 0.005, abs=1e-7)
+
+
+def test_nothing_is_sent_after_stop(make_rig, wait_for) -> None:
+    rig = make_rig(on=MonotonicClock(), control__rate_hz=200.0)
+    rig.feed()
+    rig.runtime._loop.start()
+    wait_for(lambda: len(rig.sent) >= 3)
+    assert rig.runtime._loop.stop(20.0) is True
+    number = len(rig.sent)
+    assert not rig.runtime._loop.alive
+    with pytest.raises(AssertionError, match='in time'):
+        wait_for(lambda: len(rig.sent) > number, timeout_s=0.05)  # ten periods

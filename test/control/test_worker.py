@@ -1,0 +1,172 @@
+# Copyright 2026 The robot_infer authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""InferenceWorker: a step when there is something new, not more often than asked."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from robot_infer.control import MonotonicClock
+
+MS = 1_000_000
+
+
+@pytest.fixture
+def rig(make_rig):
+    """A rig whose worker thread runs on the manual clock; control ticks are not needed here."""
+    rig = make_rig(inference__rate_hz=10.0)
+    yield rig
+    rig.runtime._worker.stop(20.0)
+
+
+def steps(rig) -> int:
+    return rig.runtime.status().inference.counters.steps
+
+
+def test_a_step_is_made_at_once_when_something_new_comes(rig, wait_for) -> None:
+    rig.feed()
+    rig.runtime._worker.start()
+    wait_for(lambda: steps(rig) == 1)
+    assert rig.policy.observations[0].observed_ns == rig.clock.now_ns()
+
+
+def test_steps_are_made_at_most_at_the_rate_and_on_its_schedule(rig, wait_for) -> None:
+    start_ns = rig.clock.now_ns()
+    rig.feed()
+    rig.runtime._worker.start()
+    wait_for(lambda: steps(rig) == 1)
+    for tick in range(1, 40):  # news every 10 ms, time for a step every 100 ms
+        assert rig.clock.await_waiters(1)
+        rig.clock.advance_ns(10 * MS)
+        rig.feed()
+        wait_for(lambda due=1 + tick // 10: steps(rig) == due)
+    assert [observation.observed_ns - start_ns for observation in rig.policy.observations] == [
+        0, 100 * MS, 200 * MS, 300 * MS]
+
+
+def test_nothing_new_means_no_step_but_stale_inputs_are_found(rig, wait_for) -> None:
+    rig.feed()
+    rig.runtime._worker.start()
+    wait_for(lambda: steps(rig) == 1)
+    for _ in range(4):
+        assert rig.clock.await_waiters(1)
+        rig.clock.advance_ns(100 * MS)
+    wait_for(lambda: set(rig.faults()) == {'StaleFrameError', 'StateError'})
+    assert steps(rig) == 1
+    rig.feed()
+    wait_for(lambda: steps(rig) == 2)
+    assert rig.faults() == {}
+
+
+def test_a_step_longer_than_a_period_is_followed_by_the_next_at_once(rig, wait_for) -> None:
+    start_ns = rig.clock.now_ns()
+
+    def slow() -> None:
+        rig.clock.advance_ns(130 * MS)
+        rig.feed()
+
+    rig.policy.before_step = slow
+    rig.feed()
+    rig.runtime._worker.start()
+    wait_for(lambda: steps(rig) >= 4)
+    begun = [observation.observed_ns - start_ns for observation in rig.policy.observations[:4]]
+    assert begun == [0, 130 * MS, 260 * MS, 390 * MS]
+
+
+@pytest.mark.parametrize('error', [RuntimeError('boom'), SystemExit(3), KeyboardInterrupt()])
+def test_no_error_of_the_policy_ends_the_thread(rig, wait_for, error: BaseException) -> None:
+    def fail() -> None:
+        raise error
+
+    rig.policy.before_step = fail
+    rig.feed()
+    rig.runtime._worker.start()
+    wait_for(lambda: 'UnexpectedError' in rig.faults())
+    assert type(error).__name__ in rig.faults()['UnexpectedError']
+    rig.policy.before_step = lambda: None
+    assert rig.clock.await_waiters(1)
+    rig.clock.advance_ns(100 * MS)
+    rig.feed()
+    wait_for(lambda: steps(rig) == 1)
+    wait_for(lambda: rig.faults() == {})
+
+
+def test_another_rate_holds_from_the_next_period_on(rig, wait_for) -> None:
+    start_ns = rig.clock.now_ns()
+    rig.feed()
+    rig.runtime._worker.rate_hz = 50.0
+    rig.runtime._worker.start()
+    wait_for(lambda: steps(rig) == 1)
+    assert rig.clock.await_waiters(1)
+    rig.runtime._worker.rate_hz = 25.0
+    rig.clock.advance_ns(20 * MS)  # the period that was running already
+    rig.feed()
+    wait_for(lambda: steps(rig) == 2)
+    for _ in range(2):
+        assert rig.clock.await_waiters(1)
+        rig.clock.advance_ns(20 * MS)
+        rig.feed()
+    wait_for(lambda: steps(rig) == 3)
+    assert rig.policy.observations[2].observed_ns - start_ns == 60 * MS
+
+
+def test_stop_ends_a_worker_that_waits_for_news_at_once(rig, wait_for) -> None:
+    rig.runtime._worker.start()
+    wait_for(lambda: rig.clock.await_waiters(1))
+    assert rig.runtime._worker.stop(20.0) is True
+    assert not rig.runtime._worker.alive
+
+
+def test_stop_tells_when_the_step_hangs_and_no_second_step_runs_beside_it(
+    rig, wait_for,
+) -> None:
+    inside, release = threading.Semaphore(0), threading.Event()
+
+    def hang() -> None:
+        inside.release()
+        release.wait()
+
+    rig.policy.before_step = hang
+    rig.feed()
+    rig.runtime._worker.start()
+    assert inside.acquire(timeout=20.0)
+    assert rig.runtime._worker.stop(0.01) is False
+    assert rig.runtime._worker.alive
+    rig.runtime._worker.start()
+    rig.feed()
+    assert not inside.acquire(timeout=0.1)
+    release.set()
+    assert inside.acquire(timeout=20.0)
+    assert rig.runtime._worker.stop(20.0) is True
+
+
+def test_it_keeps_up_with_the_real_clock(make_rig, wait_for) -> None:
+    rig = make_rig(on=MonotonicClock(), inference__rate_hz=200.0)
+    rig.runtime._worker.start()
+    rig.feed()
+    seen: list[int] = []
+
+    def fed() -> bool:
+        rig.feed()
+        seen.append(steps(rig))
+        return seen[-1] >= 20
+
+    wait_for(fed)
+    assert rig.runtime._worker.stop(20.0) is True
+    stopped_at = steps(rig)
+    rig.feed()
+    assert steps(rig) == stopped_at
