@@ -30,6 +30,8 @@ import torch
 from torch import Tensor
 import torch.nn.functional as F
 
+from robot_infer.types import Frame
+
 
 @dataclass(frozen=True)
 class PreprocessedFrame:
@@ -37,6 +39,25 @@ class PreprocessedFrame:
 
     pixels: Tensor
     digest: bytes
+
+
+class Preprocessor:
+    """Preprocesses the frames of each camera, and the same frame only once.
+
+    Several inference steps may see one frame (only the state is new). A frame is the same while
+    it is the same object: the camera room decodes each message once and hands out that Frame.
+    """
+
+    def __init__(self, size: tuple[int, int] | None) -> None:
+        self._size = size
+        self._last: dict[str, tuple[Frame, PreprocessedFrame]] = {}
+
+    def __call__(self, name: str, frame: Frame) -> PreprocessedFrame:
+        """Pixels and digest of the frame that feeds the policy input `name`."""
+        last = self._last.get(name)
+        if last is None or last[0] is not frame:
+            last = self._last[name] = (frame, preprocess(frame.rgb, self._size))
+        return last[1]
 
 
 def preprocess(rgb: NDArray[np.uint8], size: tuple[int, int] | None) -> PreprocessedFrame:

@@ -29,6 +29,7 @@ from torch import Tensor
 import torch.nn.functional as F
 
 from robot_infer.models.checkpoint import TensorReader
+from robot_infer.models.embedding import RotaryTable
 
 
 @dataclass(frozen=True)
@@ -70,22 +71,23 @@ class DecoderLayer:
     cross_k: Tensor | None = None
     cross_v: Tensor | None = None
 
-    def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def project(self, x: Tensor, rotary: RotaryTable, start: int,
+                ) -> tuple[Tensor, Tensor, Tensor]:
         """Norm x: (num_tokens, width) float32 and project it to queries, keys and values.
 
+        :param start: position of the first token; queries and keys come back rotated.
         :returns: (num_tokens, heads, head_dim) each, with num_kv_heads for keys and values.
         """
-        shape = self.shape
+        heads, kv_heads = self.shape.num_heads, self.shape.num_kv_heads
         mixed = F.linear(self._norm(x, self.input_norm), self.qkv)
-        q, k, v = mixed.split([shape.q_width, shape.kv_width, shape.kv_width], dim=-1)
-        return (q.view(-1, shape.num_heads, shape.head_dim),
-                k.view(-1, shape.num_kv_heads, shape.head_dim),
-                v.view(-1, shape.num_kv_heads, shape.head_dim))
+        mixed = mixed.view(-1, heads + 2 * kv_heads, self.shape.head_dim)
+        rotated = rotary.rotate(mixed[:, :heads + kv_heads], start)
+        return rotated[:, :heads], rotated[:, heads:], mixed[:, heads + kv_heads:]
 
-    def project_query(self, x: Tensor) -> Tensor:
-        """Norm x: (num_tokens, width) and project it to queries only."""
-        mixed = F.linear(self._norm(x, self.input_norm), self.qkv[:self.shape.q_width])
-        return mixed.view(-1, self.shape.num_heads, self.shape.head_dim)
+    def project_query(self, x: Tensor, rotary: RotaryTable, start: int) -> Tensor:
+        """As `project`, for a layer that has no keys of its own tokens."""
+        mixed = F.linear(self._norm(x, self.input_norm), self.qkv)
+        return rotary.rotate(mixed.view(-1, self.shape.num_heads, self.shape.head_dim), start)
 
     def project_cross(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Re-project another model's keys and values: (num_tokens, num_kv_heads, head_dim)."""

@@ -192,7 +192,8 @@ def _square_image(folder: CheckpointFolder, vision: Mapping) -> tuple[int, int]:
     if not size or size[0] != size[1] or size[0] % patch:
         raise CheckpointError(
             f'checkpoint {folder.path}', expected='resize_imgs_with_padding square and a '
-            f'multiple of the patch ({patch})', got=repr(size), remedy='The connector folds square images.')
+            f'multiple of the patch ({patch})', got=repr(size),
+            remedy='The connector folds square images.')
     return size[0], size[1]
 
 

@@ -29,7 +29,7 @@ import torch.nn.functional as F
 
 from robot_infer.models.checkpoint import CheckpointFolder, TensorReader
 from robot_infer.models.decoder import DecoderLayer, read_layer
-from robot_infer.models.embedding import time_embeddings
+from robot_infer.models.embedding import RotaryTable, time_embeddings
 from robot_infer.models.shapes import SmolVLAShape
 from robot_infer.models.vision import VisionEncoder, read_vision
 
@@ -51,12 +51,11 @@ class KeyValueLayer:
     num_kv_heads: int
     head_dim: int
 
-    def project(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values of x: (num_tokens, width) -> (num_tokens, num_kv_heads, head_dim)."""
+    def project(self, x: Tensor, rotary: RotaryTable, start: int) -> tuple[Tensor, Tensor]:
+        """Keys (rotated) and values of x: (num_tokens, width), each (num_tokens, heads, dim)."""
         normed = F.rms_norm(x, (x.shape[-1],), self.norm, self.eps).to(self.kv.dtype)
-        k, v = F.linear(normed, self.kv).chunk(2, dim=-1)
-        shape = (-1, self.num_kv_heads, self.head_dim)
-        return k.reshape(shape), v.reshape(shape)
+        mixed = F.linear(normed, self.kv).view(-1, 2 * self.num_kv_heads, self.head_dim)
+        return rotary.rotate(mixed[:, :self.num_kv_heads], start), mixed[:, self.num_kv_heads:]
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,8 @@ class ActionEmbedding:
 
     The reference computes  W2 silu(W1 [Wa x + ba ; time] + b1) + b2.  W1 Wa is one small matrix,
     and what time contributes is one row per denoising step; both are folded in float64.
-    inner: (width, max_action_dim); time_rows: (steps, width); outer: (width, width); bias: (width,).
+    inner: (width, max_action_dim); time_rows: (steps, width); outer: (width, width);
+    bias: (width,).
     """
 
     inner: Tensor

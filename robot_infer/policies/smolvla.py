@@ -41,7 +41,7 @@ import torch.nn.functional as F
 
 from robot_infer.actions.normalize import make_normalizer
 from robot_infer.cache import EmbeddingCache, KVStorage, Sequence
-from robot_infer.camera.preprocess import preprocess
+from robot_infer.camera.preprocess import Preprocessor
 from robot_infer.errors import CheckpointError, InstructionError, StateError
 from robot_infer.models.checkpoint import CheckpointFolder
 from robot_infer.models.embedding import RotaryTable
@@ -61,7 +61,7 @@ _IMAGE_START, _IMAGE_END = ('<fake_token_around_image>', '<global-img>'), (
 
 
 class SmolVLAPolicy:
-    """A SmolVLA checkpoint, ready to run; stateless between calls."""
+    """A SmolVLA checkpoint, ready to run; what it remembers between calls never shows."""
 
     def __init__(
         self, folder: CheckpointFolder, *, dtype: torch.dtype, device: torch.device,
@@ -89,6 +89,7 @@ class SmolVLAPolicy:
             folder.path / 'tokenizer.json', max_tokens=shape.max_prompt_tokens,
             vocab_size=shape.vocab_size)
         self._normalize_state, self._normalize_action = _normalizers(folder, self)
+        self._preprocess = Preprocessor(shape.image_size)
         self._image_start, self._image_end = self._special_tokens()
         self._image_tokens = self._model.vision.tokens_of(*shape.image_size[::-1])
         per_camera = self._image_tokens + len(self._image_start) + len(self._image_end)
@@ -108,8 +109,7 @@ class SmolVLAPolicy:
 
     def prepare(self, observation: Observation) -> Prepared:
         """Preprocess the frames, tokenise the words, normalise the state."""
-        frames = {name: preprocess(observation.frames[name].rgb, self.shape.image_size)
-                  for name in self.inputs}
+        frames = {name: self._preprocess(name, observation.frames[name]) for name in self.inputs}
         ids = self._word_ids(observation.instruction)
         state = self._prepare_state(observation.state.values)
         segments = []
@@ -176,11 +176,10 @@ class SmolVLAPolicy:
         for number in range(shape.num_layers):
             if number < len(model.prefix_layers):
                 layer = model.prefix_layers[number]
-                q, k, v = layer.project(x)
-                q = self._rotary.rotate(q, start)
+                q, k, v = layer.project(x, self._rotary, start)
             else:
-                k, v = model.last_prefix_layer.project(x)
-            k, plane = self._rotary.rotate(k, start), storage.plane(number)
+                k, v = model.last_prefix_layer.project(x, self._rotary, start)
+            plane = storage.plane(number)
             append_kv(k, v, plane, slots)
             if not shape.is_self_layer(number):
                 append_kv(*model.expert_layers[number].project_cross(k, v),
@@ -237,13 +236,12 @@ class SmolVLAPolicy:
         length, cross_plane = prefix + x.shape[0], shape.num_layers
         for number, layer in enumerate(model.expert_layers):
             if shape.is_self_layer(number):
-                q, k, v = layer.project(hidden)
+                q, k, v = layer.project(hidden, self._rotary, prefix)
                 plane = storage.plane(number)
-                append_kv(self._rotary.rotate(k, prefix), v, plane, slots)
-                attended = paged_attention(
-                    self._rotary.rotate(q, prefix), plane, table, length, limit, self._scale)
+                append_kv(k, v, plane, slots)
+                attended = paged_attention(q, plane, table, length, limit, self._scale)
             else:
-                q = self._rotary.rotate(layer.project_query(hidden), 0)
+                q = layer.project_query(hidden, self._rotary, 0)
                 attended = paged_attention(
                     q, storage.plane(cross_plane), table, prefix, prefix, self._scale)
                 cross_plane += 1

@@ -21,7 +21,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from robot_infer.camera.preprocess import preprocess
+from robot_infer.camera.preprocess import Preprocessor, preprocess
+from robot_infer.types import Frame
 
 RNG = np.random.default_rng(0)
 
@@ -63,3 +64,14 @@ def test_the_digest_is_of_what_the_policy_sees_not_of_the_camera():
     assert preprocess(rgb, (64, 64)).digest != preprocess(larger, (64, 64)).digest
     blank, blank_larger = np.zeros((64, 64, 3), np.uint8), np.zeros((128, 128, 3), np.uint8)
     assert preprocess(blank, (64, 64)).digest == preprocess(blank_larger, (64, 64)).digest
+
+
+def test_one_frame_is_preprocessed_once_and_a_new_one_afresh():
+    preprocessor, rgb = Preprocessor((64, 64)), _image(48, 64)
+    frame = Frame('top', rgb, 1, 1)
+    first = preprocessor('top', frame)
+    assert preprocessor('top', frame) is first
+    other = preprocessor('top', Frame('top', _image(48, 64), 2, 2))
+    assert other.digest != first.digest
+    again = preprocessor('top', Frame('top', rgb, 3, 3))
+    assert again.digest == first.digest
