@@ -56,7 +56,7 @@ class PolicySettings(_Group):
         '', 'LeRobot checkpoint folder; empty means the demo policy that ships with the package.')
     dtype: Literal['fp32', 'bf16'] = _setting(
         'fp32', 'Precision of weights and pages. fp32 is exact against the reference.')
-    device: str = _setting('cpu', 'Torch device the policy runs on, e.g. cpu or cuda:0.')
+    device: str = _setting('cpu', 'Torch device the policy runs on; cpu is the one this version has kernels for.')
     threads: int = _setting(
         0, 'Threads for the model; 0 means one less than there are cores, at least one.',
         low=0, high=256)

@@ -46,6 +46,7 @@ from robot_infer.models.checkpoint import CheckpointFolder
 from robot_infer.policies.base import Policy, Prepared
 from robot_infer.policies.smolvla import SmolVLAPolicy
 from robot_infer.types import ActionChunk, Frame, Observation, RobotState, StepBudget, StepReport
+from robot_infer_kernels import which_backend
 
 DEMO_CHECKPOINT = Path(__file__).parent / 'assets' / 'demo_policy'
 FULL_CHUNK = StepBudget()
@@ -256,10 +257,11 @@ def _device(name: str) -> torch.device:
     try:
         device = torch.device(name)
         torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise ConfigError('parameter policy.device', expected='a device torch can use here',
-                          got=f'{name} ({error})'.split('\n')[0],
-                          remedy='Use cpu, or install a torch built for this device.') from error
+        which_backend(device)
+    except (RuntimeError, AssertionError, ValueError) as error:
+        raise ConfigError('parameter policy.device', expected='a device that torch can use here '
+                          'and the attention kernels run on: cpu in this version',
+                          got=f'{name} ({error})'.split('\n')[0], remedy='Use cpu.') from error
     return device
 
 
