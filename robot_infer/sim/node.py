@@ -35,7 +35,6 @@ import numpy as np
 import rclpy
 from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
-from rclpy.publisher import Publisher
 from rclpy.qos import QoSProfile, qos_profile_sensor_data
 from sensor_msgs.msg import CompressedImage, Image, JointState
 from std_msgs.msg import Float64MultiArray, String
@@ -43,13 +42,12 @@ from trajectory_msgs.msg import JointTrajectory
 
 from robot_infer.errors import ConfigError, RobotInferError
 from robot_infer.sim import messages
+from robot_infer.sim.cameras import rows
 from robot_infer.sim.messages import Disturb, Look, Reset
 from robot_infer.sim.robot import PHYSICS_RATE_HZ, SimulatedRobot
 from robot_infer.sim.world import CAMERAS, COLOURS, JOINT_NAMES
 
 NODE_NAME = 'robot_infer_sim'
-WRIST_STEP = 1024  # 960 bytes of pixels and 64 of padding, as drivers with aligned rows send
-PADDING = 0xA5  # not zero: whoever forgets the padding shall see it
 OUTPUT_PARAMETER = 'control.output'  # the policy node's name, so that one YAML key sets both
 _JPEG_QUALITY = 82
 
@@ -63,7 +61,6 @@ class SimNode(Node):
         seed = self._count('seed', 0, low=0, high=2**31)
         blocks = self._count('blocks', 3, low=1, high=len(COLOURS))
         self._was_idle = True
-        self._wrist_rows = np.full((240, WRIST_STEP), PADDING, np.uint8)
         self._images = {
             'overhead': self.create_publisher(Image, 'overhead/image', qos_profile_sensor_data),
             'wrist': self.create_publisher(Image, 'wrist/image', qos_profile_sensor_data)}
@@ -123,13 +120,13 @@ class SimNode(Node):
         for camera, publisher in self._images.items():
             if publisher.get_subscription_count() == 0:
                 continue
-            picture = self._robot.world.render(camera)
-            if camera == 'overhead':
-                bgr = cv2.cvtColor(picture, cv2.COLOR_RGB2BGR).reshape(480, -1)
-                _publish_image(publisher, bgr, 'bgr8', 640, camera, stamp)
-            else:
-                self._wrist_rows[:, :picture.shape[1] * 3] = picture.reshape(240, -1)
-                _publish_image(publisher, self._wrist_rows, 'rgb8', 320, camera, stamp)
+            sent = rows(camera, self._robot.world.render(camera))
+            message = Image(encoding=sent.encoding, width=sent.width)
+            message.header.stamp = stamp
+            message.header.frame_id = f'{camera}_camera'
+            message.height, message.step = sent.pixels.shape
+            message.data = _as_array(sent.pixels)
+            publisher.publish(message)
 
     def _report_idle(self) -> None:
         if self._robot.idle and not self._was_idle:
@@ -184,20 +181,6 @@ class SimNode(Node):
 
     def _refuse(self, words: str) -> None:
         self.get_logger().warning(words, throttle_duration_sec=1.0)
-
-
-def _publish_image(
-    publisher: Publisher, rows: np.ndarray, encoding: str, width: int, camera: str, stamp: object,
-) -> None:
-    """Send `rows`, (height, step) uint8, of which each begins with `width` pixels."""
-    message = Image()
-    message.header.stamp = stamp
-    message.header.frame_id = f'{camera}_camera'
-    message.encoding = encoding
-    message.height, message.step = rows.shape
-    message.width = width
-    message.data = _as_array(rows)
-    publisher.publish(message)
 
 
 def _as_array(pixels: np.ndarray) -> array:

@@ -28,7 +28,6 @@ import numpy as np
 
 from robot_infer.errors import ActionError
 from robot_infer.sim.messages import Disturb, Reset, Truth
-from robot_infer.sim.scene import OVERHEAD_SIZE, PIXELS_PER_METRE
 from robot_infer.sim.world import JOINT_NAMES, World
 
 PHYSICS_RATE_HZ = 60
@@ -135,9 +134,3 @@ class SimulatedRobot:
         self._commanded_ns = 0
         self._step = 0
         self._moved = 0
-
-
-def picture_point(xy: tuple[float, float]) -> tuple[float, float]:
-    """Return the overhead picture's pixel of a point on the table."""
-    width, height = OVERHEAD_SIZE
-    return width / 2 + xy[0] * PIXELS_PER_METRE, height / 2 - xy[1] * PIXELS_PER_METRE

@@ -21,7 +21,7 @@ import pytest
 
 from robot_infer.errors import ActionError, ConfigError
 from robot_infer.sim.messages import Disturb, Reset, Truth, from_json, to_json
-from robot_infer.sim.robot import SimulatedRobot, picture_point
+from robot_infer.sim.robot import SimulatedRobot
 
 S = 1_000_000_000
 
@@ -115,13 +115,3 @@ def test_a_disturbed_block_lies_elsewhere_and_the_same_seed_puts_it_there_again(
 def test_a_bad_reset_is_refused_with_the_fields_it_should_have(text: str):
     with pytest.raises(ConfigError, match='message on sim/reset.*seed, blocks, episode'):
         from_json(Reset, text, 'sim/reset')
-
-
-def test_a_point_of_the_table_is_found_in_the_overhead_picture():
-    simulated = robot()
-    block = simulated.world.blocks[0]
-    x, y = picture_point(block.xy)
-    simulated.world.place_gripper((0.3 if block.xy[0] < 0 else -0.3, 0.0))
-    pixel = simulated.world.render('overhead')[round(y), round(x)].astype(int)
-    strongest = {'red': [0], 'green': [1], 'blue': [2], 'yellow': [0, 1]}[block.colour]
-    assert min(pixel[strongest]) > max(np.delete(pixel, strongest))

@@ -35,9 +35,9 @@ from sensor_msgs.msg import CompressedImage, Image, JointState  # noqa: E402
 from std_msgs.msg import Float64MultiArray, String  # noqa: E402
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint  # noqa: E402
 
+from robot_infer.sim.cameras import PADDING, WRIST_STEP  # noqa: E402
 from robot_infer.sim.children import Child, free_domain_id, ros_environment  # noqa: E402
 from robot_infer.sim.messages import Truth, from_json  # noqa: E402
-from robot_infer.sim.node import PADDING, WRIST_STEP  # noqa: E402
 from robot_infer.sim.world import World  # noqa: E402
 
 PATIENCE_S = 30.0
