@@ -134,3 +134,18 @@ def test_nothing_is_sent_after_stop(make_rig, wait_for) -> None:
     assert not rig.runtime._loop.alive
     with pytest.raises(AssertionError, match='in time'):
         wait_for(lambda: len(rig.sent) > number, timeout_s=0.05)  # ten periods
+
+
+def test_a_tick_during_which_it_is_stopped_is_not_sent(rig, wait_for) -> None:
+    rig.feed()
+    tick = rig.runtime._tick.tick
+
+    def tick_and_stop(now_ns: int) -> Command:
+        rig.runtime._loop._routine.request_stop()
+        return tick(now_ns)
+
+    rig.runtime._tick.tick = tick_and_stop
+    rig.runtime._loop.start()
+    wait_for(lambda: not rig.runtime._loop.running)
+    assert rig.runtime._loop.stop(20.0) is True
+    assert rig.sent == []

@@ -105,6 +105,39 @@ def test_a_camera_that_is_not_configured_is_refused_at_the_door(make_rig) -> Non
             'rgb8', 4, 4, 12, False, np.zeros(48, np.uint8), 1, 1, 1))
 
 
+class Meanwhile:
+    """The real frames, with something that happens while they are decoded."""
+
+    def __init__(self, frames, happening) -> None:
+        self._frames = frames
+        self._happening = happening
+
+    def newest(self, now_ns: int):
+        self._happening()
+        return self._frames.newest(now_ns)
+
+
+def test_an_instruction_that_changes_while_frames_are_decoded_voids_the_chunk(make_rig) -> None:
+    rig = make_rig()
+    rig.feed()
+    rig.runtime._observer._frames = Meanwhile(
+        rig.runtime.frames, lambda: rig.runtime.put_instruction('away from the light'))
+    pending = rig.runtime.begin_inference()
+    assert pending is not None
+    assert rig.runtime.deliver(pending) is False
+
+
+def test_an_action_sent_while_frames_are_decoded_counts_as_sent_since_the_observation(
+    make_rig,
+) -> None:
+    rig = make_rig()
+    rig.feed()
+    rig.runtime.infer_once()
+    rig.runtime._observer._frames = Meanwhile(rig.runtime.frames, rig.runtime.tick_once)
+    chunk = rig.runtime.infer_once()
+    assert rig.tick()[0].values.tolist() == chunk.values[1].tolist()
+
+
 def test_stamps_are_carried_over_to_the_steady_clock_by_the_newest_message() -> None:
     stamps = StampClock()
     assert stamps.steady_ns(1_000) is None
