@@ -56,7 +56,8 @@ def parameters_yaml() -> str:
 
 def parameters_markdown() -> str:
     """The table for the README, one row a parameter."""
-    rows = ['| parameter | default | values | live | what it does |', '| --- | --- | --- | --- | --- |']
+    rows = ['| parameter | default | values | live | what it does |',
+            '| --- | --- | --- | --- | --- |']
     for setting in settings():
         default = yaml_value(setting.default)
         rows.append(' | '.join((

@@ -20,8 +20,6 @@ Pixels are not copied: a RawImage looks into the message's own buffer and keeps 
 
 from __future__ import annotations
 
-from typing import Union
-
 from builtin_interfaces.msg import Duration, Time
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +29,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from robot_infer.camera import EncodedImage, RawImage
 
-ActionMessage = Union[JointTrajectory, Float64MultiArray]
+ActionMessage = JointTrajectory | Float64MultiArray
 
 ACTION_TYPES: dict[str, type[ActionMessage]] = {
     'joint_trajectory': JointTrajectory, 'float64_multi_array': Float64MultiArray}
@@ -80,11 +78,11 @@ def joint_trajectory(
 def float64_multi_array(
     joints: tuple[str, ...], values: NDArray[np.float64], period_s: float,
 ) -> Float64MultiArray:
-    """The bare values, in the order of state.joints, for forward_command_controller."""
-    del period_s
+    """The bare values, in the order of the policy's actions, for forward_command_controller."""
+    del joints, period_s
     message = Float64MultiArray(data=values.tolist())
     message.layout.dim = [
-        MultiArrayDimension(label='joints', size=len(joints), stride=len(joints))]
+        MultiArrayDimension(label='action', size=len(values), stride=len(values))]
     return message
 
 

@@ -1,0 +1,271 @@
+# Copyright 2026 The robot_infer authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+
+"""What /diagnostics and ~/status say, made from the records that the other rooms give out.
+
+Pure functions and one small memory for rates. Nothing is published or looked up here.
+Levels: ERROR where the robot does not follow the policy although it should, or would not; WARN
+where it does, with loss; OK else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+import math
+
+from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
+
+from robot_infer import transport
+from robot_infer.camera import CameraCounters
+from robot_infer.control import Fault, RuntimeStatus, Summary
+from robot_infer.ros.inputs import LinkStatus
+from robot_infer.types import Source
+
+OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
+NS_PER_S = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class NodeStatus:
+    """What the node knows beside the runtime.
+
+    :param state: lifecycle state. failure: why the last configure failed, '' where it did not.
+    :param policy: facts on the loaded policy, by name. memory: bytes by name.
+    :param rss_bytes: resident memory of the process.
+    """
+
+    name: str
+    state: str
+    failure: str
+    policy: Mapping[str, str]
+    memory: Mapping[str, int]
+    rss_bytes: int
+
+
+@dataclass(frozen=True)
+class LinkRate:
+    """A link, with what happened in the period before now."""
+
+    link: LinkStatus
+    rate_hz: float
+    lost: int
+    age_s: float | None
+
+
+class Rates:
+    """Remembers the counters of the period before, to tell rates from counts."""
+
+    def __init__(self) -> None:
+        self._before: dict[str, tuple[int, int, int]] = {}
+
+    def measure(self, link: LinkStatus, now_ns: int) -> LinkRate:
+        """Rate and loss since the last call for this topic."""
+        time_ns, received, lost = self._before.get(link.topic, (now_ns, link.received, link.lost))
+        self._before[link.topic] = (now_ns, link.received, link.lost)
+        elapsed_s = (now_ns - time_ns) / NS_PER_S
+        rate_hz = (link.received - received) / elapsed_s if elapsed_s > 0 else 0.0
+        age_s = (now_ns - link.last_ns) / NS_PER_S if link.last_ns else None
+        return LinkRate(link, rate_hz, link.lost - lost, age_s)
+
+
+def make(
+    name: str, level: bytes, message: str, hardware_id: str, values: Mapping[str, object],
+) -> DiagnosticStatus:
+    """One DiagnosticStatus; numbers have four significant digits, those unknown are ''."""
+    return DiagnosticStatus(
+        name=name, level=level, message=message, hardware_id=hardware_id,
+        values=[KeyValue(key=key, value=_text(value)) for key, value in values.items()])
+
+
+def node(status: NodeStatus, hardware_id: str) -> DiagnosticStatus:
+    """Lifecycle state and what is loaded."""
+    level, message = (ERROR, status.failure) if status.failure else (OK, status.state)
+    return make(f'{status.name}: node', level, message, hardware_id,
+                {'state': status.state, **status.policy})
+
+
+def faults(
+    status: NodeStatus, active: Sequence[Fault], history: Sequence[Fault], hardware_id: str,
+) -> DiagnosticStatus:
+    """The faults that are there now, each with its last words, and the counts of all."""
+    values: dict[str, object] = {}
+    if status.failure:
+        values['configure'] = status.failure
+    for fault in active:
+        values[fault.name] = fault.message
+    for fault in history:
+        values[f'{fault.name}.count'] = fault.count
+    words = [status.failure] if status.failure else [fault.message for fault in active]
+    more = f' (and {len(words) - 1} more)' if len(words) > 1 else ''
+    return make(f'{status.name}: faults', ERROR if words else OK,
+                words[0] + more if words else 'none', hardware_id, values)
+
+
+def control(status: NodeStatus, runtime: RuntimeStatus, rate_hz: float,
+            hardware_id: str) -> DiagnosticStatus:
+    """Deadlines of the control tick, and what the robot is sent."""
+    counters, command = runtime.deadline.counters, runtime.last_command
+    source = command.source.value if command else 'nothing'
+    reason = command.reason if command else ''
+    level, message = OK, f'{source}, {counters.missed} of {counters.ticks} deadlines missed'
+    if counters.consecutive:
+        level = WARN
+        message = f'{counters.consecutive} deadlines missed in a row'
+    if runtime.running and command is not None and command.source is not Source.CHUNK:
+        level, message = WARN, f'fallback {source}: {reason}'
+    if runtime.latched:
+        level, message = ERROR, f'stopped ({runtime.latched}) until the node is activated again'
+    return make(f'{status.name}: control', level, message, hardware_id, {
+        'update_rate': rate_hz, 'source': source, 'reason': reason,
+        'epoch': command.epoch if command else '', 'ticks': counters.ticks,
+        'missed': counters.missed, 'skipped': counters.skipped,
+        'consecutive': counters.consecutive, 'max_consecutive': counters.max_consecutive,
+        'chunk_ticks': counters.chunk_ticks, 'fallback_ticks': counters.fallback_ticks,
+        'chunk_remaining': runtime.chunk_remaining,
+        **_milliseconds('periodicity', runtime.deadline.period_s),
+        **_milliseconds('lateness', runtime.deadline.lateness_s),
+        **_milliseconds('execution_time', runtime.deadline.execution_s),
+        **_milliseconds('input_age', runtime.deadline.input_age_s),
+        **_milliseconds('end_to_end', runtime.deadline.end_to_end_s)})
+
+
+def inference(status: NodeStatus, runtime: RuntimeStatus, hardware_id: str) -> DiagnosticStatus:
+    """Inference steps: counts, stages and reuse."""
+    figures = runtime.inference
+    counters = figures.counters
+    level, message = OK, f'{counters.steps} steps, {counters.late} late'
+    if runtime.running and not runtime.worker_alive:
+        level, message = ERROR, 'the inference thread has ended'
+    elif counters.failed:
+        level, message = WARN, f'{counters.failed} of {counters.steps + counters.failed} failed'
+    reused = counters.tokens_total - counters.tokens_computed
+    stages = {key: value for name, stage in figures.stages_s.items()
+              for key, value in _milliseconds(f'stage.{name}', stage).items()}
+    return make(f'{status.name}: inference', level, message, hardware_id, {
+        'steps': counters.steps, 'blocked': counters.blocked, 'failed': counters.failed,
+        'late': counters.late, 'tokens_total': counters.tokens_total, 'tokens_reused': reused,
+        **_milliseconds('step', figures.step_s), **stages})
+
+
+def camera(
+    status: NodeStatus, name: str, rate: LinkRate, counters: CameraCounters, wanted: bool,
+    profile: transport.Profile | None, hardware_id: str,
+) -> DiagnosticStatus:
+    """One camera: who publishes, what arrives, what became of it, and the cure for losses.
+
+    :param wanted: the node is active, so frames must come.
+    :param profile: the Fast DDS profile in force; None where another middleware is used.
+    """
+    level, message = _link_verdict(rate, wanted, 'cameras.reliability: best_effort')
+    lossy = profile is not None and not profile.carries_large_frames
+    if level == OK and rate.lost:
+        level, message = WARN, f'{rate.lost} frames lost on the way. {transport.CURE}'
+    elif level == OK and lossy and rate.link.size_bytes > transport.SAFE_MESSAGE_BYTES:
+        level, message = WARN, (
+            f'frames of {rate.link.size_bytes} bytes, and {profile.fault}: most are lost. '
+            f'{transport.CURE}')
+    elif rate.link.publishers and not rate.link.received and not rate.link.incompatible:
+        fault = f' {profile.fault}.' if lossy else ''
+        message = f'{message}.{fault} {transport.CURE}' if profile is not None else message
+    return make(f'{status.name}: camera {name}', level, message, hardware_id, {
+        **_link_values(rate), **vars(counters)})
+
+
+def link(
+    status: NodeStatus, name: str, rate: LinkRate, wanted: bool, hardware_id: str,
+) -> DiagnosticStatus:
+    """Another input: joint states."""
+    level, message = _link_verdict(rate, wanted, 'best_effort')
+    return make(f'{status.name}: {name}', level, message, hardware_id, _link_values(rate))
+
+
+def cache(status: NodeStatus, runtime: RuntimeStatus, hardware_id: str) -> DiagnosticStatus:
+    """Pages of keys and values."""
+    return make(f'{status.name}: cache', OK,
+                f'{runtime.pages_used} of {runtime.pages_total} pages in use', hardware_id,
+                {'pages_used': runtime.pages_used, 'pages_total': runtime.pages_total})
+
+
+def memory(status: NodeStatus, hardware_id: str) -> DiagnosticStatus:
+    """What was planned and taken, and what the process holds."""
+    return make(f'{status.name}: memory', OK, f'{status.rss_bytes / 2**20:.0f} MiB resident',
+                hardware_id, {'resident_bytes': status.rss_bytes,
+                              **{f'{key}_bytes': size for key, size in status.memory.items()}})
+
+
+def summary(
+    status: NodeStatus, runtime: RuntimeStatus | None, hardware_id: str,
+) -> DiagnosticStatus:
+    """~/status: the whole node in one line."""
+    values: dict[str, object] = {'state': status.state}
+    level, message = OK, status.state
+    if runtime is not None:
+        command, counters = runtime.last_command, runtime.deadline.counters
+        values.update({
+            'instruction': runtime.instruction,
+            'source': command.source.value if command and runtime.running else 'nothing',
+            'reason': command.reason if command and runtime.running else '',
+            'epoch': command.epoch if command else '',
+            'faults': ', '.join(fault.name for fault in runtime.faults),
+            'ticks': counters.ticks, 'missed': counters.missed,
+            'fallback_ticks': counters.fallback_ticks, 'steps': runtime.inference.counters.steps,
+            'step_ms': runtime.inference.step_s.p50 * 1e3,
+            'end_to_end_ms': runtime.deadline.end_to_end_s.p50 * 1e3})
+        if runtime.running and command is not None and command.source is not Source.CHUNK:
+            level, message = WARN, f'{status.state}, {command.source.value}: {command.reason}'
+        if runtime.faults:
+            level, message = ERROR, runtime.faults[0].message
+    if status.failure:
+        level, message = ERROR, status.failure
+    return make(status.name, level, message, hardware_id, values)
+
+
+def _link_verdict(rate: LinkRate, wanted: bool, qos_remedy: str) -> tuple[bytes, str]:
+    link, level = rate.link, ERROR if wanted else WARN
+    if link.other_types and not link.publishers:
+        return level, (f'{link.topic} is published as {", ".join(link.other_types)}; expected '
+                       f'{link.type_name}. Remap the topic, or change the publisher.')
+    if not link.publishers:
+        return level, (f'no publisher on {link.topic}. Start it, or remap the topic.')
+    if link.incompatible and not rate.rate_hz:
+        return level, (f'a publisher on {link.topic} offers incompatible QoS '
+                       f'({link.incompatible}). Set {qos_remedy}, or change the publisher.')
+    if not rate.rate_hz:
+        return level, f'{link.publishers} publisher(s) on {link.topic}, but nothing arrives'
+    return OK, f'{rate.rate_hz:.1f} Hz'
+
+
+def _link_values(rate: LinkRate) -> dict[str, object]:
+    link = rate.link
+    return {
+        'topic': link.topic, 'type': link.type_name, 'publishers': link.publishers,
+        'other_types': ', '.join(link.other_types), 'rate_hz': rate.rate_hz,
+        'age_s': '' if rate.age_s is None else rate.age_s, 'messages': link.received,
+        'message_bytes': link.size_bytes, 'lost': link.lost,
+        'incompatible_qos': link.incompatible}
+
+
+def _milliseconds(name: str, summary: Summary) -> dict[str, object]:
+    if not summary.count:
+        return {}
+    return {f'{name}.p50_ms': summary.p50 * 1e3, f'{name}.p99_ms': summary.p99 * 1e3,
+            f'{name}.max_ms': summary.max * 1e3}
+
+
+def _text(value: object) -> str:
+    if isinstance(value, float):
+        return f'{value:.4g}' if math.isfinite(value) else ''
+    return str(value)

@@ -1,0 +1,195 @@
+# Copyright 2026 The robot_infer authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+
+"""The topics the node listens to, and what is known of each connection.
+
+A callback only stores what came; nothing is decoded, judged or computed here. Topics are open
+while the node is inactive too, so that an instruction given then is kept, and the newest frames
+are at hand when it is activated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+import functools
+from typing import Any, TypeVar
+
+from rclpy.lifecycle import Node
+from rclpy.qos import QoSProfile
+from rclpy.subscription import Subscription
+from sensor_msgs.msg import CompressedImage, Image, JointState
+from std_msgs.msg import String
+
+try:
+    from rclpy.event_handler import SubscriptionEventCallbacks, UnsupportedEventTypeError
+except ImportError:  # Humble
+    from rclpy.qos_event import SubscriptionEventCallbacks, UnsupportedEventTypeError
+try:
+    from rclpy.qos import qos_policy_name_from_kind
+except ImportError:
+    qos_policy_name_from_kind = str
+
+from robot_infer.config import Config
+from robot_infer.control import Clock, Runtime
+from robot_infer.ros import messages, qos
+
+Message = TypeVar('Message')
+
+
+@dataclass(frozen=True)
+class LinkStatus:
+    """One subscription at one moment.
+
+    :param publishers: publishers of the right type. other_types: types of those that have another.
+    :param received: messages since configure. last_ns: steady time of the newest, 0 before any.
+    :param size_bytes: payload of the newest message. lost: messages the middleware says it lost.
+    :param incompatible: the policy on which a publisher could not be matched, '' where none.
+    """
+
+    topic: str
+    type_name: str
+    publishers: int
+    other_types: tuple[str, ...]
+    received: int
+    last_ns: int
+    size_bytes: int
+    lost: int
+    incompatible: str
+
+
+class Link:
+    """One subscription and its counters; everything happens in the executor's thread."""
+
+    def __init__(
+        self, node: Node, message_type: type[Message], topic: str, profile: QoSProfile,
+        take: Callable[[Message], int], clock: Clock, on_error: Callable[[Exception], None],
+    ) -> None:
+        """Subscribe; `take` stores a message and returns the bytes of its payload."""
+        self._node, self._take, self._clock, self._on_error = node, take, clock, on_error
+        self._received = self._last_ns = self._size_bytes = self._lost = 0
+        self._incompatible = ''
+        package, _, name = message_type.__module__.partition('.')
+        self._type_name = f'{package}/{name.split(".")[0]}/{message_type.__name__}'
+        subscribe = functools.partial(
+            node.create_subscription, message_type, topic, self._on_message, profile,
+            qos_overriding_options=qos.overridable())
+        self._subscription = self._with_events(subscribe)
+
+    def status(self) -> LinkStatus:
+        """The link now; asks the graph who publishes."""
+        topic = self._subscription.topic_name
+        types = [info.topic_type for info in self._node.get_publishers_info_by_topic(topic)]
+        others = tuple(sorted({name for name in types if name != self._type_name}))
+        return LinkStatus(
+            topic, self._type_name, types.count(self._type_name), others, self._received,
+            self._last_ns, self._size_bytes, self._lost, self._incompatible)
+
+    def close(self) -> None:
+        """Unsubscribe."""
+        self._node.destroy_subscription(self._subscription)
+
+    def _with_events(self, subscribe: Callable[..., Subscription]) -> Subscription:
+        """Subscribe with the events this middleware has; not every one has message_lost."""
+        try:
+            return subscribe(event_callbacks=SubscriptionEventCallbacks(
+                incompatible_qos=self._on_incompatible, message_lost=self._on_lost))
+        except UnsupportedEventTypeError:
+            return subscribe(event_callbacks=SubscriptionEventCallbacks(
+                incompatible_qos=self._on_incompatible))
+
+    def _on_message(self, message: Message) -> None:
+        try:
+            self._size_bytes = self._take(message)
+        except Exception as error:  # a message must never end the node
+            self._on_error(error)
+        self._received += 1
+        self._last_ns = self._clock.now_ns()
+
+    def _on_lost(self, event: Any) -> None:
+        self._lost = event.total_count
+
+    def _on_incompatible(self, event: Any) -> None:
+        policy = qos_policy_name_from_kind(event.last_policy_kind)
+        if policy != self._incompatible:
+            self._node.get_logger().error(
+                f'{self._subscription.topic_name}: a publisher offers incompatible QoS '
+                f'({policy}); nothing will be received from it')
+        self._incompatible = policy
+
+
+class Inputs:
+    """All subscriptions of a configured node.
+
+    :param instruct: takes the text of an instruction.
+    """
+
+    def __init__(
+        self, node: Node, config: Config, runtime: Runtime, clock: Clock,
+        instruct: Callable[[str], None],
+    ) -> None:
+        self._node, self._runtime, self._clock = node, runtime, clock
+        self._instruct = instruct
+        self._opened: list[Link] = []
+        self.cameras: dict[str, Link] = {}
+        compressed = config.cameras.transport == 'compressed'
+        image_qos = functools.partial(qos.image, config.cameras.reliability)
+        try:
+            for camera in config.cameras.names:
+                self.cameras[camera] = self._open(
+                    CompressedImage if compressed else Image,
+                    f'{camera}/image/compressed' if compressed else f'{camera}/image', image_qos(),
+                    functools.partial(self._on_image, camera))
+            self.state = self._open(JointState, 'joint_states', qos.state(), self._on_state)
+            self.instruction = self._open(
+                String, 'instruction', qos.instruction(), self._on_instruction)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Unsubscribe from everything."""
+        while self._opened:
+            self._opened.pop().close()
+
+    def _open(
+        self, message_type: type[Message], topic: str, profile: QoSProfile,
+        take: Callable[[Message], int],
+    ) -> Link:
+        link = Link(self._node, message_type, topic, profile, take, self._clock, self._on_error)
+        self._opened.append(link)
+        return link
+
+    def _times_ns(self) -> tuple[int, int]:
+        """Steady clock and ROS clock now."""
+        return self._clock.now_ns(), self._node.get_clock().now().nanoseconds
+
+    def _on_image(self, camera: str, message: Image | CompressedImage) -> int:
+        convert = messages.raw_image if isinstance(message, Image) else messages.encoded_image
+        self._runtime.put_image(camera, convert(message, *self._times_ns()))
+        return len(message.data)
+
+    def _on_state(self, message: JointState) -> int:
+        self._runtime.put_state(
+            message.name, message.position, messages.stamp_ns(message.header.stamp),
+            *self._times_ns())
+        return 8 * len(message.position)
+
+    def _on_instruction(self, message: String) -> int:
+        self._instruct(message.data)
+        return len(message.data)
+
+    def _on_error(self, error: Exception) -> None:
+        self._runtime.faults.report(error)

@@ -1,0 +1,310 @@
+# Copyright 2026 The robot_infer authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+
+"""The lifecycle node: `robot_infer_node`.
+
+    configure    read the parameters, load and warm up the policy, open the topics
+    activate     listen, infer, send actions
+    deactivate   send no more actions (within one control period), forget chunks
+    cleanup      give all memory back
+
+A transition that fails is undone and says why, in the log and in the diagnostics; the node lives
+on and can be configured again. What a session holds is in session.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+import signal
+import sys
+import traceback
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+import psutil
+import rclpy
+from rclpy.clock import Clock as RosClock
+from rclpy.clock import ClockType
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.lifecycle import LifecycleState, Node, TransitionCallbackReturn
+
+from robot_infer import transport
+from robot_infer.config import Config, DiagnosticsSettings
+from robot_infer.control import MonotonicClock, RuntimeStatus
+from robot_infer.errors import ConfigError, RobotInferError
+from robot_infer.ros import diagnostics, qos
+from robot_infer.ros.journal import Journal
+from robot_infer.ros.parameters import Parameters
+from robot_infer.ros.session import Session
+
+NAME = 'robot_infer'
+_WATCH_PERIOD_S = 0.2  # how soon a change is seen in the log and in ~/status
+
+
+class PolicyNode(Node):
+    """Parameters, lifecycle and reports; the work is done by the session's runtime."""
+
+    def __init__(self) -> None:
+        super().__init__(NAME)
+        self._clock_steady = MonotonicClock()
+        self._state, self._failure = 'unconfigured', ''
+        self._session: Session | None = None
+        self._settings = Parameters(
+            self, lambda: self._session is None, self._apply_live)
+        self._journal = Journal(self.get_logger(), self._clock_steady)
+        self._rates = diagnostics.Rates()
+        self._process = psutil.Process()
+        self._profile = transport.find_profile() if transport.needs_profile(
+            rclpy.get_rmw_implementation_identifier()) else None
+        self._last_key: object = None
+        self._status_due_ns = self._diagnostics_due_ns = 0
+        self._status_publisher = self.create_publisher(DiagnosticStatus, '~/status', qos.latched())
+        self._diagnostics_publisher = self.create_publisher(
+            DiagnosticArray, '/diagnostics', qos.diagnostics())
+        # On the steady clock: neither simulated time that stands still nor a clock that is set
+        # back may silence the reports.
+        self._steady = RosClock(clock_type=ClockType.STEADY_TIME)
+        self.create_timer(_WATCH_PERIOD_S, self._watch, clock=self._steady)
+        self.get_logger().info('unconfigured: waiting for the configure transition')
+
+    # Lifecycle. Each callback is wrapped: rclpy swallows exceptions of transitions without a word.
+
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Load, warm up, open the topics."""
+        return self._transition('configure', self._configure, 'inactive')
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Begin to send actions."""
+        def activate() -> None:
+            super(PolicyNode, self).on_activate(state)
+            self._journal.forget()
+            try:
+                self._session.activate()
+            except BaseException:
+                self._session.deactivate()
+                super(PolicyNode, self).on_deactivate(state)
+                raise
+        return self._transition('activate', activate, 'active')
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Send no more actions; forget what was to be sent."""
+        def deactivate() -> None:
+            if not self._session.deactivate():
+                self.get_logger().error(
+                    'an inference step hangs; its chunk will be thrown away when it ends')
+            super(PolicyNode, self).on_deactivate(state)
+        # A node that could not be stopped in order is closed (on_error), not left active.
+        return self._transition(
+            'deactivate', deactivate, 'inactive', TransitionCallbackReturn.ERROR)
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Give all memory back."""
+        return self._transition('cleanup', self._close_session, 'unconfigured')
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Stop and give everything back, from any state."""
+        return self._transition('shutdown', self._close_session, 'finalized')
+
+    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """After a transition that raised: everything is closed, the node may be configured."""
+        return self._transition('error handling', self._close_session, 'unconfigured')
+
+    def end(self) -> None:
+        """Before the process ends: stop the threads, quietly."""
+        if self._session is not None:
+            self._session.deactivate()
+
+    def _transition(
+        self, name: str, body: Callable[[], None], then: str,
+        failed: TransitionCallbackReturn = TransitionCallbackReturn.FAILURE,
+    ) -> TransitionCallbackReturn:
+        """Run one transition; a failing one is logged, and shown until the next one succeeds."""
+        before = self._state
+        try:
+            body()
+        except RobotInferError as error:
+            self._failure = f'{name} failed: {error.name}: {error}'
+            self.get_logger().error(self._failure)
+        except Exception as error:
+            self._failure = f'{name} failed: {type(error).__name__}: {error}'
+            self.get_logger().error(f'{self._failure}\n{traceback.format_exc()}')
+        else:
+            self._state, self._failure = then, ''
+            self.get_logger().info(f'{name}: {before} -> {then}')
+            self._report_soon()
+            return TransitionCallbackReturn.SUCCESS
+        self._report_soon()
+        return failed
+
+    def _configure(self) -> None:
+        config = self._settings.config()
+        where = config.policy.checkpoint or 'the demo policy'
+        self.get_logger().info(f'loading {where} in {config.policy.dtype} on '
+                               f'{config.policy.device}')
+        self._session = Session(self, config, self._clock_steady)
+        info = self._session.info
+        self.get_logger().info(
+            f'ready: {info.family}, cameras {", ".join(config.cameras.names)}, state '
+            f'{info.state_dim}, actions {info.horizon} x {info.action_dim}, warm-up '
+            f'{info.warm_up_s:.2f} s, {info.threads} threads')
+
+    def _close_session(self) -> None:
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    def _apply_live(self, config: Config) -> None:
+        assert self._session is not None
+        self._session.apply_live(config)
+
+    # Reports.
+
+    def _report_soon(self) -> None:
+        """Show a change at the next watch rather than a period later."""
+        self._status_due_ns = self._diagnostics_due_ns = 0
+
+    def _watch(self) -> None:
+        """Log, status and diagnostics; an error in them is logged and ends nothing."""
+        try:
+            runtime = self._session.runtime.status() if self._session else None
+            if runtime is not None:
+                self._journal.look(runtime)
+                for warning in self._session.runtime.take_warnings():
+                    self.get_logger().warning(warning)
+            self._publish(runtime)
+        except Exception:
+            if self.context.ok():
+                self.get_logger().error(
+                    f'reporting failed\n{traceback.format_exc()}', throttle_duration_sec=10.0)
+
+    def _publish(self, runtime: RuntimeStatus | None) -> None:
+        settings = self._session.config.diagnostics if self._session else DiagnosticsSettings()
+        now_ns, period_ns = self._clock_steady.now_ns(), round(settings.period_s * 1e9)
+        status = self._node_status()
+        key = _change_key(status, runtime)
+        if key != self._last_key or now_ns >= self._status_due_ns:
+            self._last_key, self._status_due_ns = key, now_ns + period_ns
+            self._status_publisher.publish(
+                diagnostics.summary(status, runtime, self._hardware_id()))
+        if now_ns >= self._diagnostics_due_ns:
+            self._diagnostics_due_ns = now_ns + period_ns - round(_WATCH_PERIOD_S * 0.5e9)
+            array = DiagnosticArray(status=self._all_diagnostics(status, runtime, now_ns))
+            array.header.stamp = self.get_clock().now().to_msg()
+            self._diagnostics_publisher.publish(array)
+
+    def _hardware_id(self) -> str:
+        return str(self.get_parameter('diagnostics.hardware_id').value)
+
+    def _node_status(self) -> diagnostics.NodeStatus:
+        policy: dict[str, str] = {}
+        memory: dict[str, int] = {}
+        if self._session is not None:
+            info = self._session.info
+            policy = {name: str(getattr(info, name)) for name in (
+                'family', 'checkpoint', 'dtype', 'device', 'threads', 'state_dim', 'action_dim',
+                'horizon')}
+            memory = {line.name: line.num_bytes for line in info.memory}
+        return diagnostics.NodeStatus(
+            self.get_fully_qualified_name(), self._state, self._failure, policy, memory,
+            self._process.memory_info().rss)
+
+    def _all_diagnostics(
+        self, status: diagnostics.NodeStatus, runtime: RuntimeStatus | None, now_ns: int,
+    ) -> list[DiagnosticStatus]:
+        if self._session is None or runtime is None:
+            hardware_id = self._hardware_id()
+            return [diagnostics.node(status, hardware_id),
+                    diagnostics.faults(status, (), (), hardware_id),
+                    diagnostics.memory(status, hardware_id)]
+        config, inputs = self._session.config, self._session.inputs
+        hardware_id, wanted = self._hardware_id(), self._state == 'active'
+        cameras = [diagnostics.camera(
+            status, name, self._rates.measure(link.status(), now_ns), runtime.cameras[name],
+            wanted, self._profile, hardware_id) for name, link in inputs.cameras.items()]
+        return [
+            diagnostics.node(status, hardware_id),
+            diagnostics.faults(status, runtime.faults, runtime.fault_history, hardware_id),
+            diagnostics.control(status, runtime, config.control.rate_hz, hardware_id),
+            diagnostics.inference(status, runtime, hardware_id),
+            *cameras,
+            diagnostics.link(
+                status, 'joint states', self._rates.measure(inputs.state.status(), now_ns),
+                wanted, hardware_id),
+            diagnostics.cache(status, runtime, hardware_id),
+            diagnostics.memory(status, hardware_id)]
+
+
+def _change_key(status: diagnostics.NodeStatus, runtime: RuntimeStatus | None) -> object:
+    """What makes ~/status worth sending at once."""
+    if runtime is None:
+        return status.state, status.failure
+    command = runtime.last_command
+    return (status.state, status.failure, runtime.instruction, runtime.latched,
+            tuple((fault.name, fault.message) for fault in runtime.faults),
+            (command.source, command.reason) if command else None)
+
+
+def _spin(node: PolicyNode) -> None:
+    """Spin until shutdown. What a callback raises is logged; it does not end the node.
+
+    On Humble and Jazzy a request for an invalid transition raises out of spin (rclpy 1209).
+    """
+    executor = SingleThreadedExecutor()
+    executor.add_node(node)
+    while node.context.ok():
+        try:
+            executor.spin()
+        except ExternalShutdownException:
+            return
+        except Exception:
+            if not node.context.ok():
+                return
+            node.get_logger().error(f'a callback failed\n{traceback.format_exc()}')
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the node until SIGINT or SIGTERM; returns the exit status."""
+    # Until rclpy.init takes it over, SIGTERM would end the process as a failure.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    node = None
+    try:
+        rclpy.init(args=args)
+        node = PolicyNode()
+        _spin(node)
+    except (KeyboardInterrupt, ExternalShutdownException):
+        pass
+    except Exception as error:
+        if node is not None:
+            raise
+        _complain(error)
+        return 2
+    finally:
+        if node is not None:
+            node.end()
+            node.destroy_node()
+        rclpy.try_shutdown()
+    return 0
+
+
+def _complain(error: Exception) -> None:
+    """Say in one line why the node could not start: an unreadable parameter file, mostly."""
+    words = ' '.join(str(error).split())
+    fault = ConfigError(
+        'command line', expected='arguments and parameter files that ROS can read',
+        got=f'{type(error).__name__}: {words}', remedy='Mend what is named above.')
+    print(f'{fault.name}: {fault}', file=sys.stderr)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,139 @@
+# Copyright 2026 The robot_infer authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+
+"""What a configured node holds: engine, runtime, topics. Made whole or not at all.
+
+The lifecycle (node.py) makes one at configure and closes it at cleanup; everything that is opened
+here is closed in the reverse order, also when the making itself fails half way.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+from rclpy.lifecycle import Node
+from std_msgs.msg import String
+
+from robot_infer.config import Config
+from robot_infer.control import Clock, Runtime
+from robot_infer.errors import ConfigError, RobotInferError
+from robot_infer.ros import messages, qos
+from robot_infer.ros.inputs import Inputs
+from robot_infer.types import Command
+
+if TYPE_CHECKING:
+    from robot_infer.engine import Engine
+
+_TO_MESSAGE = {'joint_trajectory': messages.joint_trajectory,
+               'float64_multi_array': messages.float64_multi_array}
+
+
+class Session:
+    """Everything between configure and cleanup.
+
+    :raises RobotInferError: what does not fit: settings, checkpoint, budget.
+    """
+
+    def __init__(self, node: Node, config: Config, clock: Clock) -> None:
+        self.config, self._node = config, node
+        self._active = threading.Event()
+        self._convert = _TO_MESSAGE[config.control.output]
+        with ExitStack() as undo:
+            engine = _load_engine(config)
+            undo.callback(engine.close)
+            self.info = engine.info
+            _check_output(config, engine)
+            self.runtime = Runtime(config, engine, clock, self._send)
+            undo.callback(self.deactivate)
+            self._actions = node.create_lifecycle_publisher(
+                messages.ACTION_TYPES[config.control.output], 'action', qos.action(),
+                qos_overriding_options=qos.overridable())
+            undo.callback(node.destroy_lifecycle_publisher, self._actions)
+            self._echo = node.create_publisher(String, '~/instruction_active', qos.latched())
+            undo.callback(node.destroy_publisher, self._echo)
+            self.inputs = Inputs(node, config, self.runtime, clock, self._instruct)
+            undo.callback(self.inputs.close)
+            self._tell_instruction()
+            self._undo = undo.pop_all()
+
+    def activate(self) -> None:
+        """Begin to infer and to send."""
+        self._active.set()
+        self.runtime.start()
+
+    def deactivate(self) -> bool:
+        """Send nothing more from here on; False where a step of the engine still hangs."""
+        self._active.clear()
+        ended = self.runtime.stop()
+        for fault in self.runtime.faults.active():  # over with the run; their counts are kept
+            self.runtime.faults.clear(fault.name)
+        return ended
+
+    def close(self) -> None:
+        """Give everything back.
+
+        :raises RobotInferError: where the engine still hangs; nothing is closed then.
+        """
+        if not self.deactivate():
+            raise RobotInferError(
+                'inference thread', expected='its end after deactivate', got='a step that hangs',
+                remedy='Wait and clean up again, or end the process.')
+        self._undo.close()
+
+    def apply_live(self, config: Config) -> None:
+        """Take over live settings; raises RobotInferError where they are refused."""
+        self.config = config
+        try:
+            self.runtime.apply_live(config)
+        finally:
+            self._tell_instruction()
+
+    def _instruct(self, text: str) -> None:
+        self.runtime.put_instruction(text)
+        self._tell_instruction()
+
+    def _tell_instruction(self) -> None:
+        """Say which instruction is in force now: '' where there is none."""
+        self._echo.publish(String(data=self.runtime.status().instruction))
+
+    def _send(self, command: Command) -> None:
+        """On the control thread: one action to the robot."""
+        if self._active.is_set() and self._node.context.ok():
+            self._actions.publish(self._convert(
+                self.config.state.joints, command.values, 1.0 / self.config.control.rate_hz))
+
+
+def _check_output(config: Config, engine: Engine) -> None:
+    joints, action_dim = config.state.joints, engine.info.action_dim
+    if config.control.output == 'joint_trajectory' and action_dim != len(joints):
+        raise ConfigError(
+            'parameter control.output', expected='float64_multi_array for this policy, whose '
+            f'{action_dim} actions are not positions of the {len(joints)} joints',
+            got='joint_trajectory', remedy='Set control.output: float64_multi_array.')
+
+
+def _load_engine(config: Config) -> Engine:
+    """Load and warm up; torch is imported here and not before."""
+    try:
+        from robot_infer.engine import Engine
+    except ImportError as error:
+        raise ConfigError(
+            'Python environment', expected=f'torch and its like for {sys.executable}',
+            got=str(error), remedy='Run make setup, or start the node with the Python that has '
+            'them; robot-infer doctor says more.') from error
+    return Engine.from_config(config)
