@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 import threading
 import traceback as tracebacks
 
-from robot_infer.control.clock import Clock
+from robot_infer.control.clock import NS_PER_S, Clock
 from robot_infer.errors import RobotInferError
 
 UNEXPECTED = 'UnexpectedError'
@@ -38,7 +38,7 @@ class Fault:
     :param message: the last words: expected, got, what to do.
     :param count: how often it was reported since the board was wiped.
     :param first_ns: since when it is there, on the steady clock.
-    :param active: whether it is there now.
+    :param active: whether it is there now: until it is cleared, or until `ends_ns`.
     :param traceback: where an unexpected error came from; '' for the named ones.
     """
 
@@ -49,6 +49,7 @@ class Fault:
     last_ns: int
     active: bool
     traceback: str = ''
+    ends_ns: int | None = None
 
     def __str__(self) -> str:
         return f'{self.name}: {self.message}'
@@ -62,6 +63,7 @@ class _Note:
     message: str | None
     time_ns: int
     traceback: str = ''
+    ends_ns: int | None = None
 
 
 class FaultBoard:
@@ -78,15 +80,21 @@ class FaultBoard:
         self._table: dict[str, Fault] = {}
         self._folding = threading.Lock()
 
-    def report(self, error: BaseException) -> str:
-        """Write down that `error` happened; returns the name it is filed under."""
+    def report(self, error: BaseException, lasts_s: float | None = None) -> str:
+        """Write down that `error` happened; returns the name it is filed under.
+
+        lasts_s: how long the fault counts as active without being reported again, for a reporter
+        that cannot tell when it is over; None leaves that to `clear`.
+        """
+        now_ns = self._clock.now_ns()
+        ends_ns = None if lasts_s is None else now_ns + round(lasts_s * NS_PER_S)
         if isinstance(error, RobotInferError):
-            note = _Note(error.name, str(error), self._clock.now_ns())
+            note = _Note(error.name, str(error), now_ns, ends_ns=ends_ns)
         else:
             where = ''.join(
                 tracebacks.format_exception(type(error), error, error.__traceback__))
-            note = _Note(UNEXPECTED, f'{type(error).__name__}: {error}',
-                         self._clock.now_ns(), where)
+            note = _Note(
+                UNEXPECTED, f'{type(error).__name__}: {error}', now_ns, where, ends_ns)
         self._write(note)
         return note.name
 
@@ -106,8 +114,12 @@ class FaultBoard:
 
     def seen(self) -> tuple[Fault, ...]:
         """Every fault since the board was wiped, those that are over included."""
+        now_ns = self._clock.now_ns()
         with self._folding:
             self._fold()
+            for fault in tuple(self._table.values()):
+                if fault.active and fault.ends_ns is not None and fault.ends_ns < now_ns:
+                    self._table[fault.name] = replace(fault, active=False)
             return tuple(self._table.values())
 
     def _write(self, note: _Note) -> None:
@@ -131,4 +143,4 @@ class FaultBoard:
             self._table[note.name] = Fault(
                 note.name, note.message, 1 if old is None else old.count + 1,
                 note.time_ns if old is None or not old.active else old.first_ns,
-                note.time_ns, True, note.traceback)
+                note.time_ns, True, note.traceback, note.ends_ns)

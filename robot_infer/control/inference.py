@@ -23,12 +23,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from robot_infer.control.chunks import ChunkBuffer, Delivery, Ticket
+from robot_infer.control.chunks import ChunkBuffer, Delivery, Reason, Ticket
 from robot_infer.control.clock import NS_PER_S, Clock
 from robot_infer.control.faults import FaultBoard
 from robot_infer.control.limits import ActionLimits
 from robot_infer.control.observe import Observer
 from robot_infer.control.stats import StageStatistics
+from robot_infer.errors import ActionError
 from robot_infer.types import ActionChunk, Observation, StepBudget
 
 
@@ -113,7 +114,7 @@ class Inference:
             if assembly.observation is None:
                 self.statistics.blocked()
                 return None
-            chunk = self._engine.step(assembly.observation, StepBudget())
+            chunk = self._step(assembly.observation, assembly.ticket)
             finished_ns = self._clock.now_ns()
             self.statistics.record(
                 chunk.report, wait_s=wait_s, began_ns=began_ns, observed_ns=observed_ns,
@@ -138,6 +139,13 @@ class Inference:
         """A step ended in `error`: write it on the board and count it."""
         self._step_faults.add(self._faults.report(error))
         self.statistics.failed()
+
+    def _step(self, observation: Observation, ticket: Ticket) -> ActionChunk:
+        try:
+            return self._engine.step(observation, StepBudget())
+        except ActionError:  # the engine refuses its own actions where they are not finite
+            self._buffer.refuse(ticket, Reason.ACTION_NOT_FINITE)
+            raise
 
     def _report_inputs(self, errors: tuple[Exception, ...]) -> None:
         """Report what is wrong with the inputs now, clear what was before."""

@@ -71,6 +71,18 @@ def test_a_cleared_fault_is_history_and_comes_back_with_a_new_beginning(
     assert (fault.active, fault.count, fault.first_ns) == (True, 2, again_ns)
 
 
+def test_a_fault_that_nobody_clears_may_end_by_itself(clock: ManualClock) -> None:
+    board = FaultBoard(clock)
+    board.report(state_error('none'), lasts_s=2.0)
+    clock.advance_s(1.5)
+    board.report(state_error('none'), lasts_s=2.0)
+    clock.advance_s(2.0)
+    assert [fault.count for fault in board.active()] == [2]
+    clock.advance_ns(1)
+    assert board.active() == ()
+    assert [(fault.count, fault.active) for fault in board.seen()] == [(2, False)]
+
+
 def test_clearing_what_never_was_is_nothing(clock: ManualClock) -> None:
     board = FaultBoard(clock)
     board.clear('StateError')

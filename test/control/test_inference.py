@@ -19,6 +19,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from robot_infer.errors import ActionError
 from robot_infer.types import Source
 
 
@@ -108,6 +109,19 @@ def test_an_error_of_the_policy_is_a_fault_with_its_traceback(make_rig, policy) 
     assert rig.runtime.infer_once() is not None
     assert rig.faults() == {}
     assert rig.runtime.status().fault_history[0].count == 1
+
+
+def test_actions_that_the_engine_itself_refuses_show_as_the_reason(make_rig, policy) -> None:
+    rig = make_rig()
+    rig.feed()
+
+    def refuse() -> None:
+        raise ActionError('action chunk', expected='finite numbers', got='NaN', remedy='None.')
+
+    policy.before_step = refuse
+    assert rig.runtime.infer_once() is None
+    assert list(rig.faults()) == ['ActionError']
+    assert rig.tick()[0].reason == 'action_not_finite'
 
 
 def test_a_policy_that_gives_no_chunk_at_all_is_a_fault(make_rig, policy, monkeypatch) -> None:
