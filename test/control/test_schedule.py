@@ -16,6 +16,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 import threading
 
 from hypothesis import given, strategies
@@ -178,6 +179,6 @@ def test_warnings_come_at_most_once_a_second_and_none_is_forgotten() -> None:
         if text is not None:
             warned_ns.append(clock.now_ns())
             texts.append(text)
-    gaps = [after - before for before, after in zip(warned_ns, warned_ns[1:])]
+    gaps = [after - before for before, after in pairwise(warned_ns)]
     assert len(texts) == 6 and min(gaps) >= 1_000 * MS
     assert texts[1].endswith('(missed cycles: 1). 50 overruns since the last warning.')
