@@ -142,19 +142,7 @@ def _check_raw(
                        f'{_short(name)}{source}, which {encoding.reason}', encoding.remedy)
     _check_size(camera, image, image.width, image.height, encoding.min_side)
     _check_buffer(camera, image)
-    first = encoding.planes[0]
-    row_bytes = first.row_bytes(image.width)
-    if image.step < row_bytes:
-        odd = ' (an odd width is rounded up)' if image.width % first.across else ''
-        raise _refused(
-            camera, image, f'a step of at least {row_bytes} bytes for {image.width} pixels of '
-            f'{name}{odd}', f'step {image.step}',
-            'Let the driver set step to its row length in bytes, or correct the encoding with '
-            'cameras.encoding_override.')
-    if any((image.step * plane.block_bytes * first.across) % (first.block_bytes * plane.across)
-           for plane in encoding.planes):
-        raise _refused(camera, image, f'an even step for {name}', f'step {image.step}',
-                       'Let the driver align its rows to 2 bytes.')
+    _check_step(camera, image, encoding)
     layout = list(_layout(encoding, image))
     offset, stride, rows, row_bytes = layout[-1]
     needed = offset + stride * (rows - 1) + row_bytes
@@ -166,6 +154,22 @@ def _check_raw(
     return encoding, [
         np.ndarray((rows, row_bytes), np.uint8, image.data, offset, (stride, 1))
         for offset, stride, rows, row_bytes in layout]
+
+
+def _check_step(camera: str, image: RawImage, encoding: Encoding) -> None:
+    first = encoding.planes[0]
+    row_bytes = first.row_bytes(image.width)
+    if image.step < row_bytes:
+        odd = ' (an odd width is rounded up)' if image.width % first.across else ''
+        raise _refused(
+            camera, image, f'a step of at least {row_bytes} bytes for {image.width} pixels of '
+            f'{encoding.name}{odd}', f'step {image.step}',
+            'Let the driver set step to its row length in bytes, or correct the encoding with '
+            'cameras.encoding_override.')
+    if any((image.step * plane.block_bytes * first.across) % (first.block_bytes * plane.across)
+           for plane in encoding.planes):
+        raise _refused(camera, image, f'an even step for {encoding.name}', f'step {image.step}',
+                       'Let the driver align its rows to 2 bytes.')
 
 
 def _layout(encoding: Encoding, image: RawImage) -> Iterator[tuple[int, int, int, int]]:

@@ -53,6 +53,13 @@ def test_a_thumbnail_does_not_hide_that_the_picture_is_cut_off():
     assert header_of(whole[:-2]) == FileHeader('jpeg', 48, 64, 'cut off: no end marker')
 
 
+def test_an_end_marker_close_before_the_scan_does_not_count():
+    data = file_of(64, 48)
+    scan = data.index(b'\xff\xda')
+    cut = data[:scan] + segment(0xFE, b'\xff\xd9') + data[scan:scan + 20]
+    assert header_of(cut) == FileHeader('jpeg', 48, 64, 'cut off: no end marker')
+
+
 def test_fill_bytes_and_lone_markers_between_segments_are_allowed():
     data = file_of(64, 48)
     assert header_of(data[:2] + b'\xff\xff\xff' + data[3:]) == FileHeader('jpeg', 48, 64)

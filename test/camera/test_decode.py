@@ -192,7 +192,7 @@ ANY_NAME = st.one_of(st.sampled_from(sorted(ENCODINGS)), st.text(max_size=12), s
     r'(8U|8S|16U|16S|32S|32F|64F)C[0-9]{0,12}', fullmatch=True))
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(encoding=ANY_NAME, override=st.one_of(st.just(''), ANY_NAME), width=ANY_INT,
        height=ANY_INT, step=st.one_of(ANY_INT, st.integers(0, 600)), length=st.integers(0, 9000),
        is_bigendian=st.booleans(), shift=st.integers(0, 1))

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 import gc
+import sys
 import threading
 import weakref
 
@@ -201,6 +202,23 @@ def test_an_image_that_became_stale_while_waiting_is_not_decoded(monkeypatch):
     assert nonzero(frames.counters('front')) == {'received': 1, 'stale': 1}
 
 
+def test_a_frame_that_came_after_now_was_read_is_as_old_as_on_arrival():
+    frames = make_store()
+    frames.put('front', picture(100, stamp=ROS0 + 100 - 200))
+    frames.apply_live(CameraSettings(names=('front',), max_age_s=0.15))
+    with pytest.raises(StaleFrameError, match='got 200.0 ms|no frame yet'):
+        frames.newest(20 * MS)
+
+
+def test_a_decoded_frame_that_becomes_stale_before_it_is_used_counts_as_stale():
+    frames = make_store('front', 'wrist')
+    frames.put('front', picture(0))
+    for at in (1, 300, 301):
+        with pytest.raises(StaleFrameError):
+            frames.newest(at * MS)
+    assert nonzero(frames.counters('front')) == {'received': 1, 'stale': 1}
+
+
 def test_limits_may_change_while_running():
     frames = make_store('front', 'wrist')
     frames.put('front', picture(0))
@@ -287,6 +305,16 @@ def test_images_without_a_stamp_are_taken_as_they_come():
     assert frames.counters('front').out_of_order == 0
 
 
+def test_an_image_without_a_stamp_neither_is_nor_makes_another_out_of_order():
+    frames = make_store()
+    frames.put('front', picture(0, ros=600, mark=1))  # simulated time has just begun
+    frames.put('front', picture(1, ros=601, stamp=0, mark=2))
+    assert mark_of(frames.newest(2 * MS)) == 2
+    frames.put('front', picture(3, ros=603, stamp=530, mark=3))
+    assert mark_of(frames.newest(4 * MS)) == 2
+    assert frames.counters('front').out_of_order == 1
+
+
 # Bad images
 
 @pytest.mark.parametrize('bad', [
@@ -334,8 +362,8 @@ def test_the_fault_of_the_first_camera_is_raised_and_the_others_are_still_looked
 def test_the_override_of_each_camera_is_used():
     frames = make_store('front', 'wrist', encoding_override=('', 'bgr8'))
     data = np.tile(np.array([10, 20, 30], np.uint8), 4)
-    for camera in ('front', 'wrist'):
-        frames.put(camera, picture(0, data=data, encoding='rgb8'))
+    frames.put('front', picture(0, data=data))
+    frames.put('wrist', picture(0, data=data, encoding='nonsense'))
     found = frames.newest(1 * MS)
     assert found['front'].rgb[0, 0].tolist() == [10, 20, 30]
     assert found['wrist'].rgb[0, 0].tolist() == [30, 20, 10]
@@ -375,7 +403,7 @@ STEP = st.one_of(
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(STEP, max_size=60))
+@given(st.lists(STEP, min_size=8, max_size=60))
 def test_every_image_ends_in_one_counter_and_what_is_handed_out_keeps_the_limits(steps):
     frames, names = make_store('front', 'wrist'), ('front', 'wrist')
     now, offset = 1000, ROS0
@@ -462,7 +490,59 @@ def test_what_is_being_decoded_when_cleared_is_not_handed_out(monkeypatch):
     assert nonzero(frames.counters('front')) == {'received': 1, 'dropped': 1}
 
 
-def test_many_threads_lose_no_image():
+def test_a_frame_cleared_while_it_is_handed_out_has_one_counter(monkeypatch):
+    def cleared_meanwhile(*arguments):
+        frames.clear()
+        return check_skew(*arguments)
+
+    check_skew = store._check_skew
+    monkeypatch.setattr(store, '_check_skew', cleared_meanwhile)
+    frames = make_store()
+    frames.put('front', picture(0))
+    frames.newest(1 * MS)
+    assert nonzero(frames.counters('front')) == {'received': 1, 'dropped': 1}
+
+
+def test_two_readers_at_once_get_the_same_frame(monkeypatch):
+    decoding, go_on = threading.Event(), threading.Event()
+
+    def held_up(*arguments):
+        decoding.set()
+        assert go_on.wait(60)
+        return decode(*arguments)
+
+    decode = store.decode
+    monkeypatch.setattr(store, 'decode', held_up)
+    frames, found, errors = make_store(), [], []
+
+    def read():
+        try:
+            found.append(frames.newest(1 * MS)['front'])
+        except FrameError as error:
+            errors.append(error)
+
+    frames.put('front', picture(0))
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    readers[0].start()
+    assert decoding.wait(60)
+    readers[1].start()
+    readers[1].join(0.1)  # no condition to wait for: it must not come back before the first
+    go_on.set()
+    for reader in readers:
+        reader.join(60)
+    assert not errors and found[0] is found[1]
+
+
+@pytest.fixture
+def hurried_threads():
+    """Threads take turns as often as they can."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+def test_many_threads_lose_no_image(hurried_threads):
     names = ('front', 'wrist')
     frames = make_store(*names, max_age_s=60.0, max_skew_s=60.0)
     number, done, errors = 1500, threading.Event(), []
