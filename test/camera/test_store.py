@@ -12,27 +12,19 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The newest frame of each camera, its limits and its counters, on an injected clock.
-
-Times are in milliseconds here: `at` is the monotonic clock, `ros` the ROS clock, `stamp` the
-sender's. A picture is known again by its first pixel.
-"""
+"""The newest frame of each camera, its limits and its counters, on an injected clock."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 import gc
+from pathlib import Path
 import sys
-import threading
 import weakref
 
-import cv2
-from hypothesis import given, settings
-from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from robot_infer.camera import CameraCounters, EncodedImage, FrameStore, RawImage, store
+from robot_infer.camera import EncodedImage, store
 from robot_infer.config import CameraSettings
 from robot_infer.errors import (
     ConfigError,
@@ -42,40 +34,8 @@ from robot_infer.errors import (
     StaleFrameError,
 )
 
-MS = 1_000_000
-ROS0 = 1_000_000  # ROS time when the monotonic clock reads 0, ms
-
-
-def make_store(*names, **settings):
-    return FrameStore(CameraSettings(
-        names=names or ('front',), **{'max_age_s': 0.25, 'max_skew_s': 0.15, **settings}))
-
-
-def picture(at, *, stamp=None, ros=None, mark=1, encoding='rgb8', size=2, data=None):
-    """A raw image received at `at`; stamped 20 ms before by the same clock if not said."""
-    ros = ROS0 + at if ros is None else ros
-    stamp = ros - 20 if stamp is None else stamp
-    data = np.full(3 * size * size, mark, np.uint8) if data is None else data
-    return RawImage(encoding, size, size, 3 * size, False, data, stamp_ns=stamp * MS,
-                    received_ns=at * MS, received_stamp_ns=ros * MS)
-
-
-def damaged_jpeg(at):
-    """Its header is sound: that it cannot be decoded shows only when it is."""
-    data = bytearray(cv2.imencode('.jpg', np.zeros((16, 16, 3), np.uint8))[1].tobytes())
-    table = data.index(b'\xff\xc4')
-    data[table + 5:table + 21] = b'\xff' * 16
-    return EncodedImage('jpeg', np.frombuffer(bytes(data), np.uint8), stamp_ns=(ROS0 + at) * MS,
-                        received_ns=at * MS, received_stamp_ns=(ROS0 + at) * MS)
-
-
-def mark_of(frames, camera='front'):
-    return int(frames[camera].rgb[0, 0, 0])
-
-
-def nonzero(counters: CameraCounters):
-    return {name: value for name, value in asdict(counters).items() if value}
-
+sys.path.insert(0, str(Path(__file__).parent))
+from camera_pictures import MS, ROS0, damaged_jpeg, make_store, mark_of, nonzero, picture  # noqa: E402
 
 # Binding and choice
 
@@ -389,199 +349,3 @@ def test_clear_forgets_frames_stamps_and_faults_but_no_counter():
     for camera in ('front', 'wrist'):
         frames.put(camera, picture(35, stamp=ROS0 - 100, mark=7))  # older than those before
     assert mark_of(frames.newest(36 * MS)) == 7
-
-
-# Everything at once
-
-STEP = st.one_of(
-    st.tuples(st.just('put'), st.sampled_from(['front', 'wrist']), st.sampled_from(
-        ['good', 'good', 'good', 'short', 'damaged', 'unstamped']), st.integers(-400, 400)),
-    st.tuples(st.just('newest'), st.integers(-20, 20)),
-    st.tuples(st.just('wait'), st.sampled_from([1, 10, 40, 130, 300])),
-    st.tuples(st.just('jump'), st.sampled_from([-5000, -700, -1, 5000])),
-    st.tuples(st.just('clear')))
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.lists(STEP, min_size=8, max_size=60))
-def test_every_image_ends_in_one_counter_and_what_is_handed_out_keeps_the_limits(steps):
-    frames, names = make_store('front', 'wrist'), ('front', 'wrist')
-    now, offset = 1000, ROS0
-    puts = dict.fromkeys(names, 0)
-    arrivals: dict[int, tuple[int, int]] = {}  # received, ms: (received, age then)
-    for step in steps:
-        now += 1
-        if step[0] == 'wait':
-            now += step[1]
-        elif step[0] == 'jump':
-            offset += step[1]
-        elif step[0] == 'clear':
-            frames.clear()
-        elif step[0] == 'put':
-            _, camera, kind, late = step
-            stamp = 0 if kind == 'unstamped' else now + offset - late
-            image = damaged_jpeg(now) if kind == 'damaged' else picture(
-                now, ros=now + offset, stamp=stamp,
-                data=np.zeros(5, np.uint8) if kind == 'short' else None)
-            frames.put(camera, image)
-            puts[camera] += 1
-            arrivals[now] = (now, 0 if kind == 'unstamped' else max(0, late))
-        else:
-            when = now + step[1]
-            try:
-                found = frames.newest(when * MS)
-            except FrameError as error:
-                assert 'camera' in error.subject and error.remedy
-            else:
-                for frame in found.values():
-                    received, age = arrivals[frame.received_ns // MS]
-                    assert age + max(0, when - received) <= 250
-                assert abs(found['front'].stamp_ns - found['wrist'].stamp_ns) <= 150 * MS
-        for camera in names:
-            ends = asdict(frames.counters(camera))
-            assert ends.pop('received') == puts[camera]
-            assert ends.pop('stamp_missing') <= puts[camera]
-            held = puts[camera] - sum(ends.values())
-            assert 0 <= held <= 2  # one waiting, one decoded and not used yet
-    frames.clear()
-    for camera in names:
-        ends = asdict(frames.counters(camera))
-        del ends['stamp_missing']
-        assert ends.pop('received') == sum(ends.values())
-
-
-# Threads
-
-def test_put_counters_and_clear_do_not_wait_for_a_decode(monkeypatch):
-    """The decode is the real one, held up until the others have been called."""
-    decoding, go_on = threading.Event(), threading.Event()
-
-    def held_up(*arguments):
-        decoding.set()
-        assert go_on.wait(60)
-        return decode(*arguments)
-
-    decode = store.decode
-    monkeypatch.setattr(store, 'decode', held_up)
-    frames, found = make_store(), []
-    frames.put('front', picture(0, mark=1))
-    reader = threading.Thread(target=lambda: found.append(frames.newest(50 * MS)))
-    reader.start()
-    assert decoding.wait(60)
-    for at in (10, 20):
-        frames.put('front', picture(at, mark=at))
-    assert nonzero(frames.counters('front')) == {'received': 3, 'dropped': 1}
-    go_on.set()
-    reader.join(60)
-    assert mark_of(found[0]) == 1 and mark_of(frames.newest(51 * MS)) == 20
-
-
-def test_what_is_being_decoded_when_cleared_is_not_handed_out(monkeypatch):
-    def cleared_meanwhile(*arguments):
-        frames.clear()
-        return decode(*arguments)
-
-    decode = store.decode
-    monkeypatch.setattr(store, 'decode', cleared_meanwhile)
-    frames = make_store()
-    frames.put('front', picture(0))
-    with pytest.raises(StaleFrameError, match='no frame yet'):
-        frames.newest(1 * MS)
-    assert nonzero(frames.counters('front')) == {'received': 1, 'dropped': 1}
-
-
-def test_a_frame_cleared_while_it_is_handed_out_has_one_counter(monkeypatch):
-    def cleared_meanwhile(*arguments):
-        frames.clear()
-        return check_skew(*arguments)
-
-    check_skew = store._check_skew
-    monkeypatch.setattr(store, '_check_skew', cleared_meanwhile)
-    frames = make_store()
-    frames.put('front', picture(0))
-    frames.newest(1 * MS)
-    assert nonzero(frames.counters('front')) == {'received': 1, 'dropped': 1}
-
-
-def test_two_readers_at_once_get_the_same_frame(monkeypatch):
-    decoding, go_on = threading.Event(), threading.Event()
-
-    def held_up(*arguments):
-        decoding.set()
-        assert go_on.wait(60)
-        return decode(*arguments)
-
-    decode = store.decode
-    monkeypatch.setattr(store, 'decode', held_up)
-    frames, found, errors = make_store(), [], []
-
-    def read():
-        try:
-            found.append(frames.newest(1 * MS)['front'])
-        except FrameError as error:
-            errors.append(error)
-
-    frames.put('front', picture(0))
-    readers = [threading.Thread(target=read) for _ in range(2)]
-    readers[0].start()
-    assert decoding.wait(60)
-    readers[1].start()
-    readers[1].join(0.1)  # no condition to wait for: it must not come back before the first
-    go_on.set()
-    for reader in readers:
-        reader.join(60)
-    assert not errors and found[0] is found[1]
-
-
-@pytest.fixture
-def hurried_threads():
-    """Threads take turns as often as they can."""
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(interval)
-
-
-def test_many_threads_lose_no_image(hurried_threads):
-    names = ('front', 'wrist')
-    frames = make_store(*names, max_age_s=60.0, max_skew_s=60.0)
-    number, done, errors = 1500, threading.Event(), []
-    seen = {camera: [] for camera in names}
-
-    def send(camera):
-        for at in range(number):
-            frames.put(camera, picture(at, mark=at % 256, size=8) if at % 7 else picture(
-                at, encoding='32FC1'))
-
-    def read():
-        while not done.is_set():
-            try:
-                found = frames.newest(number * MS)
-            except StaleFrameError:
-                continue
-            except FrameError as error:
-                if 'depth' not in str(error):
-                    errors.append(error)
-                continue
-            for camera, frame in found.items():
-                seen[camera].append(frame.stamp_ns)
-                if not (frame.rgb == frame.received_ns // MS % 256).all():
-                    errors.append('pixels of another image')
-
-    senders = [threading.Thread(target=send, args=(camera,)) for camera in names]
-    readers = [threading.Thread(target=read) for _ in range(2)]
-    for thread in senders + readers:
-        thread.start()
-    for thread in senders:
-        thread.join(60)
-    last = frames.newest(number * MS)
-    done.set()
-    for thread in readers:
-        thread.join(60)
-    assert not errors
-    for camera in names:
-        assert last[camera].received_ns == (number - 1) * MS
-        counts = asdict(frames.counters(camera))
-        del counts['stamp_missing']
-        assert counts.pop('received') == number == sum(counts.values())
-        assert counts['bad'] == -(-number // 7) and counts['used'] >= 1
