@@ -78,7 +78,8 @@ def _notes(notes: Iterable[str]) -> str:
 
 
 def _pictures(episodes: Iterable[EpisodeRecord]) -> str:
-    shots = [_shot(episode, picture) for episode in episodes for picture in episode.pictures]
+    shots = [_shot(episode, picture, last=picture is episode.pictures[-1])
+             for episode in episodes for picture in episode.pictures]
     if not shots:
         return ''
     return ('<h2>What was driven</h2>\n<div class="shots">' + ''.join(shots) + '</div>\n'
@@ -86,9 +87,11 @@ def _pictures(episodes: Iterable[EpisodeRecord]) -> str:
             'lay before it was moved</span></div>')
 
 
-def _shot(episode: EpisodeRecord, picture: Picture) -> str:
-    chip = ('<span class="chip">reached</span>' if episode.success
-            else '<span class="chip failed">not reached</span>')
+def _shot(episode: EpisodeRecord, picture: Picture, last: bool) -> str:
+    chip = ''
+    if last:
+        chip = ('<span class="chip">reached</span>' if episode.success
+                else '<span class="chip failed">not reached</span>')
     image = base64.b64encode(picture.jpeg).decode()
     return (
         f'<figure class="shot"><div class="frame"><img alt="{escape(picture.caption)}" '
@@ -151,8 +154,8 @@ def _timing(run: RunRecord, summary: Summary) -> str:
             plots.tick_lateness(run, deadline_s)))
     figures.append(_figure(
         'Prefix tokens reused, pages used', f'{summary.reused:.1%} of all prefix tokens were '
-        f'found in pages; at most {summary.pages_used_max} of {summary.pages_total} pages (dashed)'
-        ' were in use', plots.reuse_and_pages(run)))
+        f'found in pages; at most {summary.pages_used_max} of {summary.pages_total} pages were in '
+        'use', plots.reuse_and_pages(run)))
     if run.memory:
         figures.append(_figure('Resident memory', 'each process, sampled twice a second',
                                plots.memory(run.memory)))
@@ -160,7 +163,7 @@ def _timing(run: RunRecord, summary: Summary) -> str:
         '<figure><figcaption><h3>Inference steps and control ticks on a time line</h3><p>Above: '
         'each step by stage, against its deadline; numbers are episodes, dotted lines moved '
         'blocks. Below: the worst lateness of control ticks in each quarter of a second; red '
-        'strokes under the line are ticks on a fallback.</p>'
+        'strokes under the line are ticks without an action of a chunk.</p>'
         f'<div class="legend">{legend}</div></figcaption>'
         f'<div class="scroll">{plots.time_line(run, deadline_s)}</div></figure>')
     return f'<h2>Time</h2>\n{line}\n<div class="plots">{"".join(figures)}</div>'

@@ -62,6 +62,7 @@ def step_latency(steps: Sequence[StepRecord]) -> str:
                       fontsize=9, color=_colour('ink'))
         _deadline(axes, deadline_ms, vertical=True)
         axes.set_xlim(0.0, top)
+        axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
         axes.set_xlabel('milliseconds')
         axes.set_ylabel('inference steps')
     return done()
@@ -113,8 +114,9 @@ def reuse_and_pages(run: RunRecord) -> str:
         used = [step.pages_used for step in run.steps]
         total = max(step.pages_total for step in run.steps)
         below.fill_between(times, used, step='mid', color=_colour('series-2'), linewidth=0)
-        below.axhline(total, color=_colour('ink'), linewidth=1.0, linestyle='--')
-        below.set_ylim(0, total * 1.15)
+        if total <= 4 * max(used):
+            below.axhline(total, color=_colour('ink'), linewidth=1.0, linestyle='--')
+        below.set_ylim(0, 1.25 * (total if total <= 4 * max(used) else max(used) + 1))
         below.yaxis.set_major_locator(MaxNLocator(4, integer=True))
         below.set_ylabel('pages')
         below.set_xlabel('seconds')

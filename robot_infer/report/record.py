@@ -40,6 +40,7 @@ class TickRecord(NamedTuple):
     """One control tick: when it began, how late that was, and where its action came from.
 
     late: whether it began after its deadline. skipped: periods before it that had no tick at all.
+    reason: why a fallback was taken, '' for an action of a chunk.
     """
 
     time_ns: int
@@ -47,6 +48,7 @@ class TickRecord(NamedTuple):
     source: Source
     late: bool = False
     skipped: int = 0
+    reason: str = ''
 
     @property
     def missed(self) -> int:

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+from robot_infer.control.chunks import InputTimes
 from robot_infer.report.record import StepRecord, TickRecord
 from robot_infer.types import ActionChunk, Command
 
@@ -40,17 +41,21 @@ class StepRecorder:
     ) -> None:
         """Take one control tick. Called by the control thread; takes no lock."""
         lateness_s = max(0, started_ns - scheduled_ns) / 1e9
-        self._ticks.append(TickRecord(started_ns, lateness_s, command.source, late, skipped))
+        self._ticks.append(TickRecord(
+            started_ns, lateness_s, command.source, late, skipped, command.reason))
 
     def step(
         self, chunk: ActionChunk, *, observe_s: float, ended_ns: int, deadline_s: float,
-        frame_age_s: float | None = None,
+        inputs: InputTimes | None,
     ) -> None:
         """Take one inference step that gave a chunk. Called by the worker.
 
         :param observe_s: time to read the inputs and to decode the frames.
-        :param frame_age_s: from the oldest frame's stamp to `ended_ns`, where it is known.
+        :param inputs: the times of the frames it was made from.
         """
+        frame_age_s = None
+        if inputs is not None and inputs.captured_ns is not None:
+            frame_age_s = (ended_ns - inputs.captured_ns) / 1e9
         ticks = [self._ticks.popleft() for _ in range(len(self._ticks))]
         self._publish(StepRecord.from_chunk(
             chunk, observe_s=observe_s, ended_ns=ended_ns, deadline_s=deadline_s,

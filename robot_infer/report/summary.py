@@ -18,12 +18,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+import itertools
 import math
 
+from robot_infer.control.chunks import Reason
 from robot_infer.report.record import RunRecord, TickRecord
 from robot_infer.types import Source
 
 _Z_95 = 1.959963984540054
+_PAUSE_PERIODS = 4
+_WAITING = frozenset(reason.value for reason in Reason if reason.waiting)
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,9 @@ class Distribution:
 class Summary:
     """Everything the table and the page say in figures. Times in seconds, shares from 0 to 1.
 
-    tick_rate_hz, inference_rate_hz: over the time in which ticks and steps were recorded.
+    tick_rate_hz, inference_rate_hz: pauses (between episodes, say) are left out.
+    fallback_ticks: without an action because something was wrong, by reason in `fallbacks`;
+    waiting_ticks: because there was no instruction, or no first chunk for it yet.
     pages_used_max: of `pages_total`. reused: prefix tokens found in pages, of all.
     """
 
@@ -66,6 +72,7 @@ class Summary:
     missed: int
     fallback_ticks: int
     fallbacks: Mapping[str, int]
+    waiting_ticks: int
     lateness_s: Distribution
     steps: int
     inference_rate_hz: float
@@ -75,6 +82,7 @@ class Summary:
     frame_age_s: Distribution
     tokens_total: int
     tokens_reused: int
+    new_frame_steps: int
     pages_used_max: int
     pages_total: int
     rss_max_bytes: Mapping[str, int]
@@ -95,7 +103,8 @@ def summarise(run: RunRecord) -> Summary:
     steps, ticks = run.steps, run.ticks()
     moved = [episode for episode in run.episodes if episode.moved]
     stages = dict.fromkeys(name for step in steps for name in step.stages_s)
-    fallbacks = [tick.source.value for tick in ticks if tick.source is not Source.CHUNK]
+    fallbacks = [tick for tick in ticks if tick.source is not Source.CHUNK]
+    faulty = [f'{tick.source.value} ({tick.reason})' for tick in fallbacks if not _waiting(tick)]
     rss: dict[str, int] = {}
     for sample in run.memory:
         rss[sample.process] = max(rss.get(sample.process, 0), sample.rss_bytes)
@@ -103,11 +112,12 @@ def summarise(run: RunRecord) -> Summary:
         episodes=len(run.episodes),
         successes=sum(episode.success for episode in run.episodes),
         moved=len(moved), moved_successes=sum(episode.success for episode in moved),
-        ticks=len(ticks), tick_rate_hz=_rate([tick.time_ns for tick in ticks]),
-        missed=sum(tick.missed for tick in ticks), fallback_ticks=len(fallbacks),
-        fallbacks={name: fallbacks.count(name) for name in sorted(set(fallbacks))},
+        ticks=len(ticks), tick_rate_hz=rate_hz([tick.time_ns for tick in ticks]),
+        missed=sum(tick.missed for tick in ticks), fallback_ticks=len(faulty),
+        fallbacks={name: faulty.count(name) for name in sorted(set(faulty))},
+        waiting_ticks=len(fallbacks) - len(faulty),
         lateness_s=Distribution.of([tick.lateness_s for tick in ticks]),
-        steps=len(steps), inference_rate_hz=_rate([step.started_ns for step in steps]),
+        steps=len(steps), inference_rate_hz=rate_hz([step.started_ns for step in steps]),
         late_steps=sum(step.late for step in steps),
         step_s=Distribution.of([step.duration_s for step in steps]),
         stages_s={name: Distribution.of(
@@ -116,6 +126,7 @@ def summarise(run: RunRecord) -> Summary:
             [step.frame_age_s for step in steps if step.frame_age_s is not None]),
         tokens_total=sum(step.tokens_total for step in steps),
         tokens_reused=sum(step.tokens_reused for step in steps),
+        new_frame_steps=sum(step.cameras_encoded > 0 for step in steps),
         pages_used_max=max((step.pages_used for step in steps), default=0),
         pages_total=max((step.pages_total for step in steps), default=0), rss_max_bytes=rss)
 
@@ -143,8 +154,14 @@ def bytes_in_words(number: int) -> str:
     return f'{number / 2**20:.0f} MiB'
 
 
-def _rate(times_ns: Sequence[int]) -> float:
-    """Events per second between the first and the last; nan for fewer than two."""
-    if len(times_ns) < 2 or times_ns[-1] <= times_ns[0]:
-        return math.nan
-    return (len(times_ns) - 1) / ((times_ns[-1] - times_ns[0]) / 1e9)
+def rate_hz(times_ns: Sequence[int]) -> float:
+    """Events per second; nan for fewer than two. Gaps of several periods are pauses."""
+    gaps_ns = sorted(after - before for before, after in itertools.pairwise(times_ns))
+    longest_ns = _PAUSE_PERIODS * gaps_ns[len(gaps_ns) // 2] if gaps_ns else 0
+    running_ns = [gap for gap in gaps_ns if gap <= longest_ns]
+    return len(running_ns) / (sum(running_ns) / 1e9) if sum(running_ns) else math.nan
+
+
+def _waiting(tick: TickRecord) -> bool:
+    """Whether the tick had nothing to send because nothing was asked for, or only just."""
+    return tick.reason in _WAITING

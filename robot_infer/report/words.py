@@ -104,8 +104,9 @@ def _ticks(summary: Summary) -> list[Figure]:
                f'{share(summary.missed, summary.ticks)} of ticks; lateness '
                f'{percentiles(summary.lateness_s)}', summary.missed == 0 or None),
         Figure('ticks on a fallback', f'{summary.fallback_ticks}',
-               f'{share(summary.fallback_ticks, summary.ticks)}'
-               + (f': {fallbacks}' if fallbacks else '')),
+               (f'{fallbacks}; ' if fallbacks else '') + f'{summary.waiting_ticks} more while '
+               'waiting for an instruction or its first chunk',
+               summary.fallback_ticks == 0 or None),
     ]
 
 
@@ -123,7 +124,8 @@ def _steps(summary: Summary) -> list[Figure]:
     return [
         *found,
         Figure('prefix tokens reused', share(summary.tokens_reused, summary.tokens_total),
-               f'{summary.tokens_reused:,} of {summary.tokens_total:,}'),
+               f'{summary.tokens_reused:,} of {summary.tokens_total:,}; '
+               f'{summary.new_frame_steps} of {summary.steps} steps had new frames'),
         Figure('pages used, at most', f'{summary.pages_used_max} of {summary.pages_total}',
                'taken once, at configure')]
 

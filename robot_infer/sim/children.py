@@ -34,7 +34,7 @@ import sysconfig
 import threading
 
 import robot_infer
-from robot_infer.errors import ConfigError
+from robot_infer.errors import ConfigError, RobotInferError
 
 _KEPT_LINES = 400
 _PATIENCE_S = ((signal.SIGINT, 6.0), (signal.SIGTERM, 4.0), (signal.SIGKILL, 10.0))
@@ -42,6 +42,10 @@ _OLDER_NAMES = (
     ('FASTRTPS_DEFAULT_PROFILES_FILE', '', ('humble', 'iron', 'jazzy')),
     ('ROS_LOCALHOST_ONLY', '1', ('humble',)))
 _SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
+
+
+class DemoError(RobotInferError):
+    """The demo cannot go on."""
 
 
 class Child:

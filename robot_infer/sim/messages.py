@@ -42,13 +42,18 @@ _STRICT = pydantic.ConfigDict(extra='forbid', allow_inf_nan=False)
 
 @dataclass(frozen=True)
 class Reset:
-    """Start an episode: the world made from `seed` with `blocks` blocks, known as `episode`."""
+    """Start an episode: the table made from `seed` with `blocks` blocks, known as `episode`.
+
+    keep_gripper: leave the gripper where it is, as a real one would be while a table is cleared;
+    else it is somewhere else at once.
+    """
 
     __pydantic_config__ = _STRICT
 
     seed: Annotated[int, Field(ge=0)] = 0
     blocks: Annotated[int, Field(ge=1, le=len(COLOURS))] = 3
     episode: int = 0
+    keep_gripper: bool = False
 
 
 @dataclass(frozen=True)

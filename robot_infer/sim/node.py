@@ -49,7 +49,7 @@ from robot_infer.sim.world import CAMERAS, COLOURS, JOINT_NAMES
 
 NODE_NAME = 'robot_infer_sim'
 OUTPUT_PARAMETER = 'control.output'  # the policy node's name, so that one YAML key sets both
-_JPEG_QUALITY = 82
+_JPEG_QUALITY = 70
 
 
 class SimNode(Node):

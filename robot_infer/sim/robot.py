@@ -68,7 +68,10 @@ class SimulatedRobot:
 
     def reset(self, reset: Reset) -> None:
         """Start an episode; the robot stands still until the next command."""
+        x, y = self._world.state()
         self._start(reset)
+        if reset.keep_gripper:
+            self._world.place_gripper((float(x), float(y)))
 
     def disturb(self, disturb: Disturb) -> None:
         """Move a block.

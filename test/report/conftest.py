@@ -48,7 +48,8 @@ def make_step(number: int, rng: np.random.Generator) -> StepRecord:
     ticks = tuple(
         TickRecord(started_ns - 100_000_000 + k * 33_333_333,
                    float(rng.lognormal(math.log(0.00012), 0.9)),
-                   Source.HOLD if number < 2 else Source.CHUNK) for k in range(3))
+                   Source.HOLD if number < 2 else Source.CHUNK,
+                   reason='no_chunk_yet' if number < 2 else '') for k in range(3))
     if number == 100:
         ticks += (TickRecord(started_ns, 0.019, Source.CHUNK, late=True, skipped=1),)
     return StepRecord(

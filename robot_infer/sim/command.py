@@ -1,0 +1,39 @@
+# Copyright 2026 The robot_infer authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""How the demo's commands run and end: exit statuses, usage errors, Ctrl-C."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+INTERRUPTED = 130
+
+
+def run_command(
+    command: click.Command, arguments: Sequence[str] | None, prog_name: str,
+) -> int:
+    """Run `command` and return its exit status; None takes the arguments of the process."""
+    try:
+        status = command.main(args=None if arguments is None else list(arguments),
+                              prog_name=prog_name, standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        click.echo('interrupted', err=True)
+        return INTERRUPTED
+    return int(status or 0)
