@@ -24,15 +24,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robot_infer.sim.world import Episode, World, instruction, instructions
+from robot_infer.sim.world import SUCCESS_DISTANCE, Episode, World, instruction, instructions
 
 # Training draws its worlds from seeds above 2**31; episodes are other worlds.
 FIRST_WORLD_SEED = 1_000_000
 EPISODES_PER_SEED = 10_000
 NUM_BLOCKS = 3
 
-_EARLIEST_MOVE_STEP = 10  # fewer than the steps that a success takes: no episode ends before it
+# A success takes SUCCESS_STEPS (15): no episode ends before the move, not even where the robot
+# starts over the block and the message takes a few steps to arrive.
+_EARLIEST_MOVE_STEP = 5
 _LATEST_MOVE_STEP = 45
+_ARRIVED_M = 2 * SUCCESS_DISTANCE
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ def plan_episode(seed: int, number: int, moved: bool) -> EpisodePlan:
 
 
 class Mover:
-    """Says when the block is to be moved: once, half way there, or after 1.5 s at the latest."""
+    """Says when to move the block: once, half way there, or after 1.5 s at the latest."""
 
     def __init__(self, moved: bool) -> None:
         self._pending = moved
@@ -70,8 +73,8 @@ class Mover:
             return False
         if self._first_distance is None:
             self._first_distance = distance
-        half_way = step >= _EARLIEST_MOVE_STEP and distance <= self._first_distance / 2
-        if half_way or step >= _LATEST_MOVE_STEP:
+        half_way = distance <= max(self._first_distance / 2, _ARRIVED_M)
+        if (half_way and step >= _EARLIEST_MOVE_STEP) or step >= _LATEST_MOVE_STEP:
             self._pending = False
             return True
         return False

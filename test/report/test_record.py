@@ -45,7 +45,8 @@ def test_a_record_of_a_chunk_holds_its_report_and_the_time_to_observe():
         values=np.zeros((8, 2), np.float32), period_s=1 / 30, epoch=4, observed_ns=1_000,
         frame_stamps_ns={}, state_stamp_ns=0, report=report)
     record = StepRecord.from_chunk(chunk, observe_s=0.002, ended_ns=50_001_000, deadline_s=0.1)
-    assert list(record.stages_s.items()) == [('observe', 0.002), ('vision', 0.01), ('denoise', 0.03)]
+    assert list(record.stages_s.items()) == [
+        ('observe', 0.002), ('vision', 0.01), ('denoise', 0.03)]
     assert (record.duration_s, record.late, record.tokens_reused) == (0.05, False, 38)
 
 
