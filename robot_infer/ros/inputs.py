@@ -29,6 +29,7 @@ from typing import Any, TypeVar
 
 from rclpy.lifecycle import Node
 from rclpy.qos import QoSProfile
+from rclpy.qos_overriding_options import QoSOverridingOptions
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import CompressedImage, Image, JointState
 from std_msgs.msg import String
@@ -75,7 +76,8 @@ class Link:
 
     def __init__(
         self, node: Node, message_type: type[Message], topic: str, profile: QoSProfile,
-        take: Callable[[Message], int], clock: Clock, on_error: Callable[[Exception], None],
+        overriding: QoSOverridingOptions, take: Callable[[Message], int], clock: Clock,
+        on_error: Callable[[Exception], None],
     ) -> None:
         """Subscribe; `take` stores a message and returns the bytes of its payload."""
         self._node, self._take, self._clock, self._on_error = node, take, clock, on_error
@@ -85,7 +87,7 @@ class Link:
         self._type_name = f'{package}/{name.split(".")[0]}/{message_type.__name__}'
         subscribe = functools.partial(
             node.create_subscription, message_type, topic, self._on_message, profile,
-            qos_overriding_options=qos.overridable())
+            qos_overriding_options=overriding)
         self._subscription = self._with_events(subscribe)
 
     def status(self) -> LinkStatus:
@@ -151,7 +153,7 @@ class Inputs:
                 self.cameras[camera] = self._open(
                     CompressedImage if compressed else Image,
                     f'{camera}/image/compressed' if compressed else f'{camera}/image', image_qos(),
-                    functools.partial(self._on_image, camera))
+                    functools.partial(self._on_image, camera), qos.overridable_image())
             self.state = self._open(JointState, 'joint_states', qos.state(), self._on_state)
             self.instruction = self._open(
                 String, 'instruction', qos.instruction(), self._on_instruction)
@@ -166,9 +168,11 @@ class Inputs:
 
     def _open(
         self, message_type: type[Message], topic: str, profile: QoSProfile,
-        take: Callable[[Message], int],
+        take: Callable[[Message], int], overriding: QoSOverridingOptions | None = None,
     ) -> Link:
-        link = Link(self._node, message_type, topic, profile, take, self._clock, self._on_error)
+        link = Link(
+            self._node, message_type, topic, profile, overriding or qos.overridable(), take,
+            self._clock, self._on_error)
         self._opened.append(link)
         return link
 

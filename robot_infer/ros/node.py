@@ -153,6 +153,11 @@ class PolicyNode(Node):
         self.get_logger().info(f'loading {where} in {config.policy.dtype} on '
                                f'{config.policy.device}')
         self._session = Session(self, config, self._clock_steady)
+        try:
+            self._settings.check_qos_overrides()
+        except ConfigError:
+            self._close_session()
+            raise
         info = self._session.info
         self.get_logger().info(
             f'ready: {info.family}, cameras {", ".join(config.cameras.names)}, state '

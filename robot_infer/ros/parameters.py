@@ -42,6 +42,7 @@ from robot_infer.config import Config, Setting, settings
 from robot_infer.errors import ConfigError, RobotInferError
 
 _LARGEST_INT = 2**63 - 1
+_QOS = 'qos_overrides.'
 _TYPES = {
     'bool': Parameter.Type.BOOL, 'int': Parameter.Type.INTEGER, 'float': Parameter.Type.DOUBLE,
     'str': Parameter.Type.STRING, 'str_list': Parameter.Type.STRING_ARRAY,
@@ -79,6 +80,18 @@ class Parameters:
             raise self._settings[name].refusal(value)
         return Config.from_flat(self._values())
 
+    def check_qos_overrides(self) -> None:
+        """To be called when all topics are open: each override must belong to one of them.
+
+        :raises ConfigError: for one that belongs to none, which ROS would ignore.
+        """
+        for name in self._overrides():
+            if name.startswith(_QOS) and not self._node.has_parameter(name):
+                raise ConfigError(
+                    f'parameter {name}', expected='a QoS override of a topic of this node',
+                    got='an unknown one', remedy='ros2 param list shows those there are; the '
+                    'reliability of images is set by cameras.reliability.')
+
     def _values(self) -> dict[str, object]:
         return {name: _plain(self._node.get_parameter(name).value, setting)
                 for name, setting in self._settings.items()}
@@ -107,7 +120,7 @@ class Parameters:
     def _unknown_overrides(self) -> Iterable[str]:
         """Names the user gave that nobody declared; those of QoS are declared with their topic."""
         return sorted(name for name in self._overrides()
-                      if not name.startswith('qos_overrides.')
+                      if not name.startswith(_QOS)
                       and not self._node.has_parameter(name))
 
     def _on_set(self, parameters: list[Parameter]) -> SetParametersResult:

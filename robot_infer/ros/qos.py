@@ -16,13 +16,19 @@
 """Quality of service of every topic, in one place.
 
 Inputs keep the newest message only and ask for as little as possible, so that any publisher
-matches. Reliability, history and depth can be overridden by parameter
+matches. History, depth and reliability can be overridden by parameter
 (`qos_overrides./topic.subscription.reliability`), as in every ROS 2 node.
 """
 
 from __future__ import annotations
 
-from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos import (
+    DurabilityPolicy,
+    HistoryPolicy,
+    QoSPolicyKind,
+    QoSProfile,
+    ReliabilityPolicy,
+)
 from rclpy.qos_overriding_options import QoSOverridingOptions
 
 
@@ -69,3 +75,8 @@ def diagnostics() -> QoSProfile:
 def overridable() -> QoSOverridingOptions:
     """Let the user override history, depth and reliability by parameter."""
     return QoSOverridingOptions.with_default_policies()
+
+
+def overridable_image() -> QoSOverridingOptions:
+    """As `overridable`, less reliability: that is the setting cameras.reliability."""
+    return QoSOverridingOptions((QoSPolicyKind.HISTORY, QoSPolicyKind.DEPTH))
