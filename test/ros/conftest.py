@@ -280,7 +280,8 @@ def process(domain_id: int, checkpoint: Path, tmp_path_factory) -> Iterator[Chil
         domain_id, '-p', f'policy.checkpoint:={checkpoint}', '-p', 'policy.threads:=1',
         ROS_LOG_DIR=str(tmp_path_factory.mktemp('log')))
     yield child
-    child.stop()
+    assert child.stop() == 0 and not child.was_killed, 'SIGINT ends it, whatever its state'
+    assert not child.lines_with('Traceback'), '\n'.join(child.last_lines(100))
 
 
 @pytest.fixture(scope='session')

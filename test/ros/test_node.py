@@ -17,7 +17,14 @@
 
 from __future__ import annotations
 
+import sys
+
+import pytest
+
+pytest.importorskip('rclpy', reason='ROS 2 (rclpy) is not installed')
+
 from robot_infer.config import settings
+from robot_infer.sim.children import Child, ros_environment
 
 
 def test_it_goes_through_its_life_twice_and_acts_only_while_active(robot):
@@ -123,3 +130,34 @@ def test_a_publisher_with_other_reliability_is_named(robot):
     message = robot.wait_diagnostics('camera overhead', 'incompatible QoS')
     assert 'RELIABILITY' in message and 'cameras.reliability: best_effort' in message
     robot.wait_fault('StaleFrameError', 'overhead')
+
+
+_DRIVER = """
+import array, time, rclpy
+from rclpy.qos import qos_profile_sensor_data
+from sensor_msgs.msg import Image
+rclpy.init()
+node = rclpy.create_node('driver')
+publisher = node.create_publisher(Image, 'big/image', qos_profile_sensor_data)
+image = Image(encoding='rgb8', width=640, height=480, step=1920)
+image.data = array.array('B', bytes(640 * 480 * 3))
+while True:
+    image.header.stamp = node.get_clock().now().to_msg()
+    publisher.publish(image)
+    time.sleep(1 / 30)
+"""
+
+
+def test_the_loss_of_large_frames_is_recognised_and_its_cure_named(robot, domain_id):
+    """A camera driver without the Fast DDS profile: most of its raw frames are lost."""
+    environment = {name: value for name, value in ros_environment(domain_id).items()
+                   if 'PROFILES_FILE' not in name}
+    driver = Child('driver', [sys.executable, '-c', _DRIVER], environment)
+    try:
+        assert robot.set({'cameras.names': ['big', 'wrist'],
+                          'cameras.policy_inputs': ['overhead', 'wrist']})[0]
+        assert robot.transition('configure') and robot.transition('activate')
+        message = robot.wait_diagnostics('camera big', 'FASTDDS_DEFAULT_PROFILES_FILE')
+        assert 'config/fastdds.xml' in message and 'cameras.transport: compressed' in message
+    finally:
+        driver.stop()
