@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The entry to the kernels: what the arguments mean, their checks, and the choice of backend.
+"""The entry to the kernels: what the arguments mean, and the choice of backend.
 
 One plane of pages, as `robot_infer.cache.storage.KVStorage.plane` gives it, is token-major:
 
@@ -21,7 +21,7 @@ One plane of pages, as `robot_infer.cache.storage.KVStorage.plane` gives it, is 
 
     key j of a sequence  =  kv[0, table[j // page_tokens], j % page_tokens]
 
-Checks are plain integer comparisons; on the CPU they cost a few microseconds a call.
+Checks are plain integer comparisons; those that look at values are made once a plan.
 """
 
 from __future__ import annotations
@@ -31,10 +31,9 @@ from typing import Literal
 import torch
 
 from robot_infer_kernels import cpu, reference
+from robot_infer_kernels.plan import AttentionPlan, plan_attention
 
 Backend = Literal['auto', 'cpu', 'reference']
-
-HEAD_DIM_LOW, HEAD_DIM_HIGH = 8, 256
 
 
 def which_backend(device: torch.device | str) -> str:
@@ -73,27 +72,28 @@ def paged_attention(
     :returns: like q, contiguous; scores and softmax are computed in float32 or better.
     :raises ValueError: where an argument does not fit; its name stands in the message.
     """
-    num_tokens, page_tokens = _check_shapes(q, kv, table)
-    num_pages = -(-length // page_tokens)
-    if num_pages > table.shape[0]:
-        raise ValueError(f'length: expected at most {table.shape[0] * page_tokens} (table has '
-                         f'{table.shape[0]} pages of {page_tokens} tokens); got {length}')
-    pages = table[:num_pages].tolist() if num_pages < table.shape[0] else table.tolist()
-    if pages and not (0 <= min(pages) and max(pages) < kv.shape[1]):
-        raise ValueError(f'table: expected blocks from 0 to {kv.shape[1] - 1}; got {pages}')
-    low, high = _limit_range(limit, num_tokens, length)
-    if window is not None and window < 1:
-        raise ValueError(f'window: expected at least 1 or None; got {window}')
+    if q.dim() != 3:
+        raise ValueError(f'q: expected (num_tokens, num_heads, head_dim); got {tuple(q.shape)}')
+    plan = plan_attention(kv, table, length, limit, q.shape[0], window)
+    return planned_attention(q, kv, plan, scale, softcap, backend)
+
+
+def planned_attention(
+    q: torch.Tensor, kv: torch.Tensor, plan: AttentionPlan, scale: float,
+    softcap: float | None = None, backend: Backend = 'auto',
+) -> torch.Tensor:
+    """`paged_attention` by a plan made before, for calls that differ only in `q` and `kv`."""
+    _check_planned(q, kv, plan)
     if softcap is not None and not softcap > 0.0:
         raise ValueError(f'softcap: expected a positive number or None; got {softcap}')
-    if num_tokens == 0:
+    if q.shape[0] == 0:
         return torch.empty_like(q, memory_format=torch.contiguous_format)
     if backend == 'auto':
         backend = which_backend(q.device)
     if backend == 'cpu':
-        return cpu.attend(q, kv, pages, low, high, limit, scale, window, softcap)
+        return cpu.attend(q, kv, plan, scale, softcap)
     if backend == 'reference':
-        return reference.attend(q, kv, pages, length, limit, scale, window, softcap)
+        return reference.attend(q, kv, plan, scale, softcap)
     raise ValueError(f"backend: expected 'auto', 'cpu' or 'reference'; got {backend!r}")
 
 
@@ -124,39 +124,19 @@ def append_kv(k: torch.Tensor, v: torch.Tensor, kv: torch.Tensor, slots: torch.T
         cpu.append(k, v, kv, slots, where)
 
 
-def _check_shapes(q: torch.Tensor, kv: torch.Tensor, table: torch.Tensor) -> tuple[int, int]:
-    """Check what does not depend on values; return (num_tokens, page_tokens)."""
-    if kv.dim() != 5 or kv.shape[0] != 2:
-        raise ValueError(f'kv: expected (2, num_blocks, page_tokens, num_kv_heads, head_dim); '
+def _check_planned(q: torch.Tensor, kv: torch.Tensor, plan: AttentionPlan) -> None:
+    """Check that queries and plane are of the kind the plan was made for."""
+    if kv.shape != plan.kv_shape:
+        raise ValueError(f'kv: expected {tuple(plan.kv_shape)}, as planned; '
                          f'got {tuple(kv.shape)}')
-    if q.dim() != 3:
-        raise ValueError(f'q: expected (num_tokens, num_heads, head_dim); got {tuple(q.shape)}')
-    num_tokens, num_heads, head_dim = q.shape
-    _, _, page_tokens, num_kv_heads, kv_head_dim = kv.shape
-    if head_dim != kv_head_dim or not HEAD_DIM_LOW <= head_dim <= HEAD_DIM_HIGH:
-        raise ValueError(f'q: expected head_dim {HEAD_DIM_LOW}..{HEAD_DIM_HIGH} as in kv '
-                         f'({kv_head_dim}); got {head_dim}')
-    if num_heads % num_kv_heads:
+    if q.dim() != 3 or q.shape[0] != plan.num_tokens:
+        raise ValueError(f'q: expected ({plan.num_tokens}, num_heads, head_dim), as planned; '
+                         f'got {tuple(q.shape)}')
+    num_kv_heads, head_dim = kv.shape[3:]
+    if q.shape[2] != head_dim:
+        raise ValueError(f'q: expected head_dim {head_dim} as in kv; got {q.shape[2]}')
+    if q.shape[1] % num_kv_heads:
         raise ValueError(f'q: expected a number of heads divisible by the {num_kv_heads} heads of '
-                         f'kv; got {num_heads}')
+                         f'kv; got {q.shape[1]}')
     if q.dtype != kv.dtype:
         raise ValueError(f'q: expected {kv.dtype} as in kv; got {q.dtype}')
-    if table.dim() != 1 or table.dtype != torch.int64:
-        raise ValueError(f'table: expected (num_pages,) int64; got {tuple(table.shape)} '
-                         f'{table.dtype}')
-    return num_tokens, page_tokens
-
-
-def _limit_range(limit: int | torch.Tensor, num_tokens: int, length: int) -> tuple[int, int]:
-    """Lowest and highest limit; (length, length) where there is no row."""
-    if isinstance(limit, int):
-        low = high = limit
-    else:
-        if limit.dtype != torch.int64 or limit.shape != (num_tokens,):
-            raise ValueError(f'limit: expected int or ({num_tokens},) int64; got '
-                             f'{tuple(limit.shape)} {limit.dtype}')
-        limits = limit.tolist()
-        low, high = (min(limits), max(limits)) if limits else (length, length)
-    if num_tokens and not 1 <= low <= high <= length:
-        raise ValueError(f'limit: expected 1 to length = {length}; got {low} to {high}')
-    return low, high

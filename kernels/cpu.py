@@ -38,28 +38,19 @@ SDPA; 50 x 250 x 4:4 x 64 233 us against 243 us. It also keeps scores and weight
 
 from __future__ import annotations
 
-import functools
-import math
-
 import torch
 from torch.nn import functional as F  # noqa: N812 - torch's own custom
 
-_MASK_TOKENS = 512
+from robot_infer_kernels.plan import AttentionPlan
 
 
 def attend(
-    q: torch.Tensor, kv: torch.Tensor, pages: list[int], low: int, high: int,
-    limit: int | torch.Tensor, scale: float, window: int | None, softcap: float | None,
+    q: torch.Tensor, kv: torch.Tensor, plan: AttentionPlan, scale: float, softcap: float | None,
 ) -> torch.Tensor:
-    """See `attention.paged_attention`; `low` and `high` are the lowest and the highest limit."""
+    """See `attention.planned_attention`."""
     num_tokens, num_heads, head_dim = q.shape
-    # Keys that no row sees are left out: [begin, high) are the keys of this call.
-    begin = 0 if window is None else max(0, low - window)
-    mask = None
-    if low != high:
-        mask = _mask(limit, begin, high, window)
-    keys, values = _views(kv, pages, begin, high)
-    work = q
+    keys, values = _views(kv, plan.pages, plan.begin, plan.high)
+    work, mask = q, plan.mask
     if q.dtype != torch.float32:
         work, keys, values = q.float(), keys.float(), values.float()
     if softcap is not None:
@@ -110,25 +101,6 @@ def _views(
     shape, strides = (1, num_kv_heads, end - begin, head_dim), (0, head, token, element)
     offset = kv.storage_offset() + first * block + begin * token
     return kv.as_strided(shape, strides, offset), kv.as_strided(shape, strides, offset + side)
-
-
-def _mask(limit: torch.Tensor, begin: int, end: int, window: int | None) -> torch.Tensor:
-    """(num_tokens, end - begin) float32: 0 where row i sees key begin + j, -inf elsewhere."""
-    if window is None and end <= _MASK_TOKENS:
-        return _mask_rows()[:, :end].index_select(0, limit)
-    keys = torch.arange(begin, end)
-    hidden = keys >= limit.unsqueeze(1)
-    if window is not None:
-        hidden |= keys < (limit - window).unsqueeze(1)
-    return torch.zeros(hidden.shape).masked_fill_(hidden, -math.inf)
-
-
-@functools.cache
-def _mask_rows() -> torch.Tensor:
-    """Row r hides the keys from r on: 1 MiB, made once, saves a third of a short call."""
-    keys = torch.arange(_MASK_TOKENS)
-    limits = torch.arange(_MASK_TOKENS + 1).unsqueeze(1)
-    return torch.zeros(_MASK_TOKENS + 1, _MASK_TOKENS).masked_fill_(keys >= limits, -math.inf)
 
 
 def _softcapped(

@@ -21,18 +21,19 @@ from __future__ import annotations
 
 import torch
 
+from robot_infer_kernels.plan import AttentionPlan
+
 
 def attend(
-    q: torch.Tensor, kv: torch.Tensor, pages: list[int], length: int,
-    limit: int | torch.Tensor, scale: float, window: int | None, softcap: float | None,
+    q: torch.Tensor, kv: torch.Tensor, plan: AttentionPlan, scale: float, softcap: float | None,
 ) -> torch.Tensor:
-    """See `attention.paged_attention`; `pages` are the blocks that hold the valid tokens."""
-    keys, values = kv[:, pages].flatten(1, 2)[:, :length].double()
+    """See `attention.planned_attention`."""
+    keys, values = kv[:, plan.pages].flatten(1, 2)[:, :plan.length].double()
     group = q.shape[1] // keys.shape[1]
     out = torch.empty(q.shape, dtype=torch.float64, device=q.device)
     for row in range(q.shape[0]):
-        end = limit if isinstance(limit, int) else int(limit[row])
-        begin = 0 if window is None else max(0, end - window)
+        end = plan.limit if isinstance(plan.limit, int) else int(plan.limit[row])
+        begin = 0 if plan.window is None else max(0, end - plan.window)
         for head in range(q.shape[1]):
             k, v = keys[begin:end, head // group], values[begin:end, head // group]
             scores = scale * (k @ q[row, head].double())

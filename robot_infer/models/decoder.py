@@ -29,7 +29,8 @@ from torch import Tensor
 import torch.nn.functional as F
 
 from robot_infer.models.checkpoint import TensorReader
-from robot_infer.models.embedding import RotaryTable
+from robot_infer.models.embedding import Rotation
+from robot_infer.models.norm import RMSNorm
 
 
 @dataclass(frozen=True)
@@ -61,33 +62,31 @@ class DecoderLayer:
     """
 
     shape: AttentionShape
-    eps: float
-    input_norm: Tensor
+    input_norm: RMSNorm
     qkv: Tensor
     o: Tensor
-    post_norm: Tensor
+    post_norm: RMSNorm
     gate_up: Tensor
     down: Tensor
     cross_k: Tensor | None = None
     cross_v: Tensor | None = None
 
-    def project(self, x: Tensor, rotary: RotaryTable, start: int,
-                ) -> tuple[Tensor, Tensor, Tensor]:
+    def project(self, x: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor, Tensor]:
         """Norm x: (num_tokens, width) float32 and project it to queries, keys and values.
 
-        :param start: position of the first token; queries and keys come back rotated.
+        :param rotation: of queries and keys, at the positions of these tokens.
         :returns: (num_tokens, heads, head_dim) each, with num_kv_heads for keys and values.
         """
         heads, kv_heads = self.shape.num_heads, self.shape.num_kv_heads
-        mixed = F.linear(self._norm(x, self.input_norm), self.qkv)
+        mixed = F.linear(self.input_norm(x).to(self.qkv.dtype), self.qkv)
         mixed = mixed.view(-1, heads + 2 * kv_heads, self.shape.head_dim)
-        rotated = rotary.rotate(mixed[:, :heads + kv_heads], start)
+        rotated = rotation(mixed[:, :heads + kv_heads])
         return rotated[:, :heads], rotated[:, heads:], mixed[:, heads + kv_heads:]
 
-    def project_query(self, x: Tensor, rotary: RotaryTable, start: int) -> Tensor:
+    def project_query(self, x: Tensor, rotation: Rotation) -> Tensor:
         """As `project`, for a layer that has no keys of its own tokens."""
-        mixed = F.linear(self._norm(x, self.input_norm), self.qkv)
-        return rotary.rotate(mixed.view(-1, self.shape.num_heads, self.shape.head_dim), start)
+        mixed = F.linear(self.input_norm(x).to(self.qkv.dtype), self.qkv)
+        return rotation(mixed.view(-1, self.shape.num_heads, self.shape.head_dim))
 
     def project_cross(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Re-project another model's keys and values: (num_tokens, num_kv_heads, head_dim)."""
@@ -99,32 +98,31 @@ class DecoderLayer:
     def finish(self, x: Tensor, attended: Tensor) -> Tensor:
         """Add the attention's result to x, then the gated MLP: (num_tokens, width) float32."""
         x = x + F.linear(attended.flatten(1), self.o)
-        gate, up = F.linear(self._norm(x, self.post_norm), self.gate_up).chunk(2, dim=-1)
+        normed = self.post_norm(x).to(self.gate_up.dtype)
+        gate, up = F.linear(normed, self.gate_up).chunk(2, dim=-1)
         return x + F.linear(F.silu(gate) * up, self.down)
-
-    def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
-        return F.rms_norm(x, (x.shape[-1],), weight, self.eps).to(self.qkv.dtype)
 
 
 def read_layer(
     tensors: TensorReader, prefix: str, shape: AttentionShape, eps: float, width: int,
-    dtype: torch.dtype, *, cross: bool = False,
+    dtype: torch.dtype, device: torch.device, *, cross: bool = False,
 ) -> DecoderLayer:
     """Take one layer's weights from a checkpoint; `cross` layers re-project foreign keys."""
     hidden = tensors.shape(f'{prefix}.mlp.gate_proj.weight')[0]
 
     def take(name: str, *dims: int) -> Tensor:
-        return tensors.take(f'{prefix}.{name}.weight', dims, dtype)
+        return tensors.take(f'{prefix}.{name}.weight', dims, dtype).to(device)
 
-    def norm(name: str) -> Tensor:
-        return tensors.take(f'{prefix}.{name}.weight', (width,), torch.float32)
+    def norm(name: str) -> RMSNorm:
+        weight = tensors.take(f'{prefix}.{name}.weight', (width,), torch.float32)
+        return RMSNorm.of(weight.to(device), eps)
 
     kv_input = shape.kv_width if cross else width
     q = take('self_attn.q_proj', shape.q_width, width)
     k = take('self_attn.k_proj', shape.kv_width, kv_input)
     v = take('self_attn.v_proj', shape.kv_width, kv_input)
     return DecoderLayer(
-        shape=shape, eps=eps,
+        shape=shape,
         input_norm=norm('input_layernorm'),
         qkv=q if cross else torch.cat([q, k, v]),
         o=take('self_attn.o_proj', width, shape.q_width),

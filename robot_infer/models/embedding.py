@@ -16,10 +16,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 import math
 
 import torch
 from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """Rotary embedding of tokens at given positions. cos, sin: (num_tokens, 1, head_dim)."""
+
+    cos: Tensor
+    sin: Tensor
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Rotate x: (num_tokens, num_heads, head_dim), in float32, and return it in its dtype."""
+        swapped = x.roll(x.shape[-1] // 2, -1)
+        return torch.addcmul(x * self.cos, swapped, self.sin).type_as(x)
 
 
 class RotaryTable:
@@ -36,16 +50,12 @@ class RotaryTable:
         positions = torch.arange(max_positions, dtype=torch.float32)
         radians = (positions[:, None] / (base ** exponents)[None, :])[:, None, :]
         # (positions, 1, head_dim): the halves carry the same angle, the sine with its sign.
-        self.cos = torch.cat([radians.cos(), radians.cos()], -1).to(device)
-        self.sin = torch.cat([-radians.sin(), radians.sin()], -1).to(device)
+        self._cos = torch.cat([radians.cos(), radians.cos()], -1).to(device)
+        self._sin = torch.cat([-radians.sin(), radians.sin()], -1).to(device)
 
-    def rotate(self, x: Tensor, start: int) -> Tensor:
-        """Rotate x: (num_tokens, num_heads, head_dim), whose first token has position `start`."""
-        end = start + x.shape[0]
-        wide = x.float()
-        half = x.shape[-1] // 2
-        swapped = torch.cat([wide[..., half:], wide[..., :half]], -1)
-        return torch.addcmul(wide * self.cos[start:end], swapped, self.sin[start:end]).to(x.dtype)
+    def at(self, start: int, count: int) -> Rotation:
+        """The rotation of `count` tokens, the first of which has position `start`."""
+        return Rotation(self._cos[start:start + count], self._sin[start:start + count])
 
 
 def time_embeddings(times: Tensor, width: int, min_period: float, max_period: float) -> Tensor:

@@ -29,7 +29,8 @@ import torch.nn.functional as F
 
 from robot_infer.models.checkpoint import CheckpointFolder, TensorReader
 from robot_infer.models.decoder import DecoderLayer, read_layer
-from robot_infer.models.embedding import RotaryTable, time_embeddings
+from robot_infer.models.embedding import Rotation, time_embeddings
+from robot_infer.models.norm import RMSNorm
 from robot_infer.models.shapes import SmolVLAShape
 from robot_infer.models.vision import VisionEncoder, read_vision
 
@@ -42,20 +43,19 @@ _EXPERT = 'model.vlm_with_expert.lm_expert'
 class KeyValueLayer:
     """The last prefix layer: nothing reads its output, so only its keys and values are needed.
 
-    norm: (width,) float32; kv: (2 kv_width, width).
+    kv: (2 kv_width, width).
     """
 
-    norm: Tensor
+    norm: RMSNorm
     kv: Tensor
-    eps: float
     num_kv_heads: int
     head_dim: int
 
-    def project(self, x: Tensor, rotary: RotaryTable, start: int) -> tuple[Tensor, Tensor]:
+    def project(self, x: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor]:
         """Keys (rotated) and values of x: (num_tokens, width), each (num_tokens, heads, dim)."""
-        normed = F.rms_norm(x, (x.shape[-1],), self.norm, self.eps).to(self.kv.dtype)
-        mixed = F.linear(normed, self.kv).view(-1, 2 * self.num_kv_heads, self.head_dim)
-        return rotary.rotate(mixed[:, :self.num_kv_heads], start), mixed[:, self.num_kv_heads:]
+        mixed = F.linear(self.norm(x).to(self.kv.dtype), self.kv)
+        mixed = mixed.view(-1, 2 * self.num_kv_heads, self.head_dim)
+        return rotation(mixed[:, :self.num_kv_heads]), mixed[:, self.num_kv_heads:]
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class SmolVLAModel:
     state_bias: Tensor
     action_embedding: ActionEmbedding
     expert_layers: tuple[DecoderLayer, ...]
-    expert_norm: Tensor
+    expert_norm: RMSNorm
     action_weight: Tensor
     action_bias: Tensor
 
@@ -110,15 +110,14 @@ def read_smolvla(
     tensors = folder.tensors()
     attention, width, last = shape.attention, shape.width, shape.num_layers - 1
 
-    def move(layer: DecoderLayer) -> DecoderLayer:
-        moved = {name: value.to(device) for name, value in vars(layer).items()
-                 if isinstance(value, Tensor)}
-        return DecoderLayer(**{**vars(layer), **moved})
+    def prefix_layer(number: int) -> DecoderLayer:
+        return read_layer(tensors, f'{_TEXT}.layers.{number}', attention, shape.eps, width, dtype,
+                          device)
 
     def expert_layer(number: int) -> DecoderLayer:
-        return move(read_layer(
+        return read_layer(
             tensors, f'{_EXPERT}.layers.{number}', attention, shape.eps, shape.expert_width,
-            dtype, cross=not shape.is_self_layer(number)))
+            dtype, device, cross=not shape.is_self_layer(number))
 
     def plain(name: str, *dims: int) -> Tensor:
         return tensors.take(f'model.{name}', dims, torch.float32).to(device)
@@ -128,16 +127,15 @@ def read_smolvla(
         vision=read_vision(tensors, _VLM, shape.vision, dtype, device),
         token_embedding=tensors.take(f'{_TEXT}.embed_tokens.weight', (shape.vocab_size, width),
                                      dtype).to(device),
-        prefix_layers=tuple(
-            move(read_layer(tensors, f'{_TEXT}.layers.{number}', attention, shape.eps, width,
-                            dtype)) for number in range(last)),
+        prefix_layers=tuple(prefix_layer(number) for number in range(last)),
         last_prefix_layer=_read_last(tensors, shape, dtype, device),
         state_weight=plain('state_proj.weight', width, shape.max_state_dim),
         state_bias=plain('state_proj.bias', width),
         action_embedding=_read_action_embedding(tensors, shape, denoise_steps, device),
         expert_layers=tuple(expert_layer(number) for number in range(shape.num_layers)),
-        expert_norm=tensors.take(f'{_EXPERT}.norm.weight', (shape.expert_width,),
-                                 torch.float32).to(device),
+        expert_norm=RMSNorm.of(
+            tensors.take(f'{_EXPERT}.norm.weight', (shape.expert_width,), torch.float32)
+            .to(device), shape.eps),
         action_weight=plain('action_out_proj.weight', shape.max_action_dim, shape.expert_width),
         action_bias=plain('action_out_proj.bias', shape.max_action_dim))
     tensors.refuse_unmapped(known_unused=(
@@ -153,7 +151,7 @@ def _read_last(
     k, v = (tensors.take(f'{name}.self_attn.{part}_proj.weight', (heads.kv_width, width), dtype)
             for part in 'kv')
     norm = tensors.take(f'{name}.input_layernorm.weight', (width,), torch.float32)
-    return KeyValueLayer(norm.to(device), torch.cat([k, v]).to(device), shape.eps,
+    return KeyValueLayer(RMSNorm.of(norm.to(device), shape.eps), torch.cat([k, v]).to(device),
                          heads.num_kv_heads, heads.head_dim)
 
 

@@ -30,6 +30,7 @@ Numbers are those of LeRobot 0.6.1 (`lerobot/policies/smolvla`), in the order of
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 import hashlib
 import math
 
@@ -44,14 +45,14 @@ from robot_infer.cache import EmbeddingCache, KVStorage, Sequence
 from robot_infer.camera.preprocess import Preprocessor
 from robot_infer.errors import CheckpointError, InstructionError, StateError
 from robot_infer.models.checkpoint import CheckpointFolder
-from robot_infer.models.embedding import RotaryTable
+from robot_infer.models.embedding import RotaryTable, Rotation
 from robot_infer.models.shapes import read_shape
 from robot_infer.models.smolvla import read_smolvla
 from robot_infer.policies.base import PrefixShape, Prepared
 from robot_infer.prompt.layout import Layout, Segment
 from robot_infer.prompt.tokenizer import InstructionTokenizer
 from robot_infer.types import Observation
-from robot_infer_kernels import append_kv, paged_attention
+from robot_infer_kernels import AttentionPlan, append_kv, plan_attention, planned_attention
 
 # Part of every cache key: raise it when preprocessing or the meaning of a page changes.
 _PAGE_VERSION = b'smolvla-1'
@@ -172,13 +173,14 @@ class SmolVLAPolicy:
         x = self._embed_state(prepared.state) if start else self._embed_group(prepared, embedded)
         assert x.shape[0] == end - start and sequence.length == start
         slots = sequence.append(end - start)
-        table, cross_plane = sequence.table, shape.num_layers
+        plan = plan_attention(storage.plane(0), sequence.table, end, end, end - start)
+        rotation, cross_plane = self._rotary.at(start, end - start), shape.num_layers
         for number in range(shape.num_layers):
             if number < len(model.prefix_layers):
                 layer = model.prefix_layers[number]
-                q, k, v = layer.project(x, self._rotary, start)
+                q, k, v = layer.project(x, rotation)
             else:
-                k, v = model.last_prefix_layer.project(x, self._rotary, start)
+                k, v = model.last_prefix_layer.project(x, rotation)
             plane = storage.plane(number)
             append_kv(k, v, plane, slots)
             if not shape.is_self_layer(number):
@@ -186,7 +188,7 @@ class SmolVLAPolicy:
                           storage.plane(cross_plane), slots)
                 cross_plane += 1
             if number < len(model.prefix_layers):
-                x = layer.finish(x, paged_attention(q, plane, table, end, end, self._scale))
+                x = layer.finish(x, planned_attention(q, plane, plan, self._scale))
 
     def _embed_group(self, prepared: Prepared, embedded: dict[str, Tensor]) -> Tensor:
         """Images and words: (num_tokens, width) float32."""
@@ -214,40 +216,43 @@ class SmolVLAPolicy:
         :param noise: (horizon, max_action_dim) float32.
         :returns: x after every step, (horizon, max_action_dim) float32, normalised.
         """
-        prefix = sequence.length
         snapshot = sequence.snapshot()
         try:
-            slots = sequence.append(noise.shape[0])
-            limit = torch.arange(prefix + 1, prefix + 1 + noise.shape[0], device=self._device)
+            suffix = self.place(storage, sequence, noise.shape[0])
             x, states = noise, []
             for step in range(self._steps):
-                velocity = self.velocity(storage, sequence.table, slots, prefix, limit, x, step)
+                velocity = self.velocity(storage, suffix, x, step)
                 x = x + (-1.0 / self._steps) * velocity
                 states.append(x)
         finally:
             sequence.restore(snapshot)
         return states
 
-    def velocity(self, storage: KVStorage, table: Tensor, slots: Tensor, prefix: int,
-                 limit: Tensor, x: Tensor, step: int) -> Tensor:
+    def place(self, storage: KVStorage, sequence: Sequence, count: int) -> Suffix:
+        """Make room for action tokens behind the prefix, and plan what all steps will read."""
+        prefix, kv = sequence.length, storage.plane(0)
+        slots = sequence.append(count)
+        limit = torch.arange(prefix + 1, prefix + 1 + count, device=self._device)
+        return Suffix(
+            slots=slots, own=self._rotary.at(prefix, count), cross=self._rotary.at(0, count),
+            on_all=plan_attention(kv, sequence.table, prefix + count, limit, count),
+            on_prefix=plan_attention(kv, sequence.table, prefix, prefix, count))
+
+    def velocity(self, storage: KVStorage, suffix: Suffix, x: Tensor, step: int) -> Tensor:
         """Velocity of the noisy actions x: (horizon, max_action_dim) at one denoising step."""
         model, shape = self._model, self.shape
-        hidden = model.action_embedding(x, step)
-        length, cross_plane = prefix + x.shape[0], shape.num_layers
+        hidden, cross_plane = model.action_embedding(x, step), shape.num_layers
         for number, layer in enumerate(model.expert_layers):
             if shape.is_self_layer(number):
-                q, k, v = layer.project(hidden, self._rotary, prefix)
-                plane = storage.plane(number)
-                append_kv(k, v, plane, slots)
-                attended = paged_attention(q, plane, table, length, limit, self._scale)
+                q, k, v = layer.project(hidden, suffix.own)
+                plane, plan = storage.plane(number), suffix.on_all
+                append_kv(k, v, plane, suffix.slots)
             else:
-                q = layer.project_query(hidden, self._rotary, 0)
-                attended = paged_attention(
-                    q, storage.plane(cross_plane), table, prefix, prefix, self._scale)
+                q = layer.project_query(hidden, suffix.cross)
+                plane, plan = storage.plane(cross_plane), suffix.on_prefix
                 cross_plane += 1
-            hidden = layer.finish(hidden, attended)
-        hidden = F.rms_norm(hidden, (shape.expert_width,), model.expert_norm, shape.eps)
-        return F.linear(hidden, model.action_weight, model.action_bias)
+            hidden = layer.finish(hidden, planned_attention(q, plane, plan, self._scale))
+        return F.linear(model.expert_norm(hidden), model.action_weight, model.action_bias)
 
     # --- identity -------------------------------------------------------------------------------
 
@@ -263,6 +268,22 @@ class SmolVLAPolicy:
         digest.update(folder.weights_digest())
         digest.update(repr((self.shape, str(dtype), str(self._device))).encode())
         return digest.digest()
+
+
+@dataclass(frozen=True)
+class Suffix:
+    """Where the action tokens of one chunk stand, the same in all layers and denoising steps.
+
+    own: rotation in layers where they see each other, at their positions behind the prefix;
+    cross: in layers where they see the prefix only, whose positions count from 0 (LeRobot).
+    on_all, on_prefix: what they read there.
+    """
+
+    slots: Tensor
+    own: Rotation
+    cross: Rotation
+    on_all: AttentionPlan
+    on_prefix: AttentionPlan
 
 
 def _normalizers(folder: CheckpointFolder, policy: SmolVLAPolicy):  # noqa: ANN202

@@ -160,7 +160,7 @@ def test_pages_past_the_length_are_ignored(make):
     ('q', dict(q=torch.zeros(3, 4, 24))),
     ('q', dict(q=torch.zeros(3, 5, 16))),
     ('q', dict(q=torch.zeros(3, 4, 16, dtype=torch.bfloat16))),
-    ('q', dict(q=torch.zeros(3, 4, 4), kv=torch.zeros(2, 9, 16, 2, 4))),
+    ('kv', dict(q=torch.zeros(3, 4, 4), kv=torch.zeros(2, 9, 16, 2, 4))),
     ('kv', dict(kv=torch.zeros(9, 16, 2, 16))),
     ('kv', dict(kv=torch.zeros(3, 9, 16, 2, 16))),
     ('table', dict(table=torch.zeros(2, dtype=torch.int32))),

@@ -79,13 +79,3 @@ def test_a_plane_whose_blocks_lie_apart_is_read_right(make):
     kv = make.normal(2, 8, 20, 2, 8)[:, :, :16]
     keys, _ = cpu._views(kv, [2, 3], 0, 32)
     assert torch.equal(keys[0], kv[0, 2:4].flatten(0, 1).transpose(0, 1))
-
-
-@pytest.mark.parametrize('end', [1, 511, 512, 513, 700])
-def test_mask_rows_are_the_limits(end):
-    """The ready-made rows and the computed ones agree."""
-    limit = torch.tensor([1, max(1, end // 2), end])
-    mask = cpu._mask(limit, 0, end, None)
-    assert mask.shape == (3, end)
-    assert torch.equal(mask == 0.0, torch.arange(end) < limit[:, None])
-    assert bool(torch.isneginf(mask[mask != 0.0]).all())

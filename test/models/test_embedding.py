@@ -27,7 +27,7 @@ from robot_infer.models.embedding import RotaryTable, time_embeddings
 def test_rotation_is_half_split_by_position_and_frequency():
     table = RotaryTable(8, 40, torch.device('cpu'))
     x = torch.randn(5, 3, 8, generator=torch.Generator().manual_seed(0))
-    got = table.rotate(x, 30)
+    got = table.at(30, 5)(x)
     for token in range(5):
         for pair in range(4):
             angle = (30 + token) / 10_000 ** (2 * pair / 8)
@@ -42,8 +42,8 @@ def test_rotation_is_half_split_by_position_and_frequency():
 def test_rotating_one_token_gives_the_bits_of_rotating_it_among_others():
     table = RotaryTable(16, 64, torch.device('cpu'))
     x = torch.randn(9, 2, 16, generator=torch.Generator().manual_seed(1))
-    whole = table.rotate(x, 7)
-    assert torch.equal(table.rotate(x[4:5], 11), whole[4:5])
+    whole = table.at(7, 9)(x)
+    assert torch.equal(table.at(11, 1)(x[4:5]), whole[4:5])
 
 
 def test_time_embedding_periods_are_geometric_from_min_to_max():

@@ -133,13 +133,11 @@ def test_velocity_of_each_denoising_step_given_the_references_own_points(case):
     run = _run(case)
     for step in _usable(case):
         sequence = run.prefill(step)
-        prefix, noise = sequence.length, step['noise']
-        slots = sequence.append(noise.shape[0])
-        limit = torch.arange(prefix + 1, prefix + 1 + noise.shape[0])
+        noise = step['noise']
+        suffix = run.policy.place(run.storage, sequence, noise.shape[0])
         points = [noise, *step['points'][:-1]]
         for number, point in enumerate(points):
-            got = run.policy.velocity(run.storage, sequence.table, slots, prefix, limit, point,
-                                      number)
+            got = run.policy.velocity(run.storage, suffix, point, number)
             _close(got, step['velocities'][number])
         sequence.release()
 
