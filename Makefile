@@ -46,17 +46,16 @@ doctor: $(STAMP)  ## say what was found on this computer and what is missing
 	$(CLI) doctor
 
 bench-step: $(STAMP)  ## time one inference step: cold, same frames with a new state, nothing new
-	$(PYTHON_IN) -m test.bench.step $(ARGS)
+	$(PYTHON_IN) tools/bench/bench_step.py $(ARGS)
 
 bench-pool: $(STAMP)  ## time take and release of pages in small and large pools
-	$(PYTHON_IN) -m test.bench.pool $(ARGS)
+	$(PYTHON_IN) tools/bench/bench_pool.py $(ARGS)
 
 check-package: $(STAMP)  ## install in every way (colcon, symlink, pip, editable) and run from each
 	tools/check_package.sh
 
-parameters: $(STAMP)  ## write config/robot_infer.yaml anew after a change of robot_infer/config.py
-	$(CLI) parameters --format yaml > $(VENV)/parameters.yaml
-	mv $(VENV)/parameters.yaml config/robot_infer.yaml
+parameters: $(STAMP)  ## write config/robot_infer.yaml and the README's table from config.py
+	$(PYTHON_IN) tools/write_parameters.py
 
 lint: $(STAMP)  ## style: ruff with the rules of pyproject.toml
 	$(PYTHON_IN) -m ruff check .

@@ -32,7 +32,7 @@ def test_the_shipped_parameter_file_is_the_generated_one():
 
 def test_the_readme_has_the_generated_table():
     readme = (ROOT / 'README.md').read_text()
-    assert parameters_markdown() in readme, 'paste robot-infer parameters --format markdown'
+    assert parameters_markdown() in readme, 'run make parameters'
 
 
 def test_every_key_and_its_help_are_in_both():
