@@ -13,242 +13,41 @@
 # limitations under the License.
 
 
-"""The node under test is a process of its own; this one plays the robot, over real DDS.
+"""The node under test is a process of its own; this one plays the robot (robot_harness.py).
 
 One process serves all tests (a start costs seconds); each test begins with it unconfigured and
-with the parameters of `BASELINE`. Everything waits for conditions, none for a time.
+with the parameters of `BASELINE`.
 """
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterator
+import importlib
 import importlib.util
 import os
 from pathlib import Path
 import sys
-import time
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import pytest
 
-rclpy = pytest.importorskip('rclpy', reason='ROS 2 (rclpy) is not installed')
+from robot_infer.sim.children import Child, free_domain_id, ros_environment
 
-from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus  # noqa: E402
-from lifecycle_msgs.srv import ChangeState, GetState  # noqa: E402
-from rcl_interfaces.srv import DescribeParameters, SetParametersAtomically  # noqa: E402
-from rclpy.context import Context  # noqa: E402
-from rclpy.executors import SingleThreadedExecutor  # noqa: E402
-from rclpy.node import Node  # noqa: E402
-from rclpy.parameter import Parameter  # noqa: E402
-from rclpy.qos import DurabilityPolicy, QoSProfile, qos_profile_sensor_data  # noqa: E402
-from sensor_msgs.msg import Image, JointState  # noqa: E402
-from std_msgs.msg import Float64MultiArray, String  # noqa: E402
-from trajectory_msgs.msg import JointTrajectory  # noqa: E402
-
-from robot_infer.sim.children import Child, free_domain_id, ros_environment  # noqa: E402
-
-PATIENCE_S = 60.0  # the machine may be busy; a test that passes waits a fraction of it
-CAMERAS, JOINTS, POSITION = ('overhead', 'wrist'), ('slide_x', 'slide_y'), (0.1, -0.2)
-TRANSITIONS = {'configure': 1, 'cleanup': 2, 'activate': 3, 'deactivate': 4}
-BASELINE = {
-    'cameras.names': list(CAMERAS), 'cameras.policy_inputs': [], 'cameras.encoding_override': [],
-    'cameras.reliability': 'best_effort', 'cameras.max_age_s': 5.0, 'cameras.max_skew_s': 5.0,
-    'state.joints': list(JOINTS), 'state.max_age_s': 5.0, 'instruction.text': '',
-    'control.chunk_validity_s': 5.0, 'control.output': 'joint_trajectory',
-    'control.action_low': [], 'control.action_high': [], 'inference.rate_hz': 10.0,
-    'diagnostics.period_s': 0.5,
-}
-_LISTS = {'control.action_low': Parameter.Type.DOUBLE_ARRAY,
-          'control.action_high': Parameter.Type.DOUBLE_ARRAY,
-          'cameras.policy_inputs': Parameter.Type.STRING_ARRAY,
-          'cameras.encoding_override': Parameter.Type.STRING_ARRAY}
+if TYPE_CHECKING:
+    from robot_harness import Robot
+    from sensor_msgs.msg import Image
 
 
-def good_image() -> Image:
-    """A 64x48 rgb8 picture with padded rows."""
-    image = Image(encoding='rgb8', width=64, height=48, step=200)
-    image.data = array('B', bytes(range(200)) * 48)
-    return image
-
-
-def good_state() -> JointState:
-    """The robot stands at POSITION."""
-    return JointState(name=list(JOINTS), position=list(POSITION))
-
-
-class Robot:
-    """What a robot has around the node: cameras, joints, an operator, and a place for actions.
-
-    `image` and `state` make what is sent 20 times a second while a test waits; None sends nothing.
-    """
-
-    def __init__(self, domain_id: int, name: str = 'robot_infer') -> None:
-        self.context = Context()
-        rclpy.init(context=self.context, domain_id=domain_id)
-        self.node = Node('robot', context=self.context)
-        self.executor = SingleThreadedExecutor(context=self.context)
-        self.executor.add_node(self.node)
-        self._others: list[tuple[SingleThreadedExecutor, Node, Context]] = []
-        self._name = name
-        self._cameras = {camera: self.node.create_publisher(
-            Image, f'{camera}/image', qos_profile_sensor_data) for camera in CAMERAS}
-        self._joints = self.node.create_publisher(JointState, 'joint_states', 10)
-        self._operator = self.node.create_publisher(String, 'instruction', 10)
-        self.actions: list[tuple[float, ...]] = []
-        self.status = DiagnosticStatus()
-        self.diagnostics: dict[str, DiagnosticStatus] = {}
-        self.num_diagnostics = 0
-        self.active_instruction: str | None = None
-        latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-        listen = self.node.create_subscription
-        listen(JointTrajectory, 'action', self._on_trajectory, 100)
-        listen(DiagnosticArray, '/diagnostics', self._on_diagnostics, 10)
-        listen(DiagnosticStatus, f'/{name}/status', self._on_status, latched)
-        listen(String, f'/{name}/instruction_active', self._on_instruction, latched)
-        self.reset()
-        self.node.create_timer(0.05, self._send)
-
-    def reset(self) -> None:
-        """Cameras and joints are well, nothing was received."""
-        self.image: Callable[[], Image | None] = good_image
-        self.state: Callable[[], JointState | None] = good_state
-        self.actions.clear()
-
-    def close(self) -> None:
-        """Leave the graph."""
-        for executor, node, context in (
-                *self._others, (self.executor, self.node, self.context)):
-            executor.shutdown()
-            node.destroy_node()
-            context.try_shutdown()
-
-    def wait(self, condition: Callable[[], object], what: str = '') -> None:
-        """Spin until `condition` holds."""
-        give_up = time.monotonic() + PATIENCE_S
-        while not condition():
-            assert time.monotonic() < give_up, (
-                f'waited in vain for {what}; status: {self.status.message!r}')
-            self.executor.spin_once(timeout_sec=0.05)
-            for executor, _, _ in self._others:
-                executor.spin_once(timeout_sec=0.0)
-
-    def transition(self, name: str) -> bool:
-        """Ask for a lifecycle transition; whether it succeeded."""
-        request = ChangeState.Request()
-        request.transition.id = TRANSITIONS[name]
-        return self._call(ChangeState, 'change_state', request).success
-
-    def lifecycle_state(self) -> str:
-        """Ask the node for its state."""
-        return self._call(GetState, 'get_state', GetState.Request()).current_state.label
-
-    def set(self, values: dict[str, object]) -> tuple[bool, str]:
-        """Set parameters, all or none; (whether it was done, the reason where not)."""
-        request = SetParametersAtomically.Request(parameters=[
-            Parameter(name, _LISTS.get(name) if value == [] else None, value).to_parameter_msg()
-            for name, value in values.items()])
-        result = self._call(SetParametersAtomically, 'set_parameters_atomically', request).result
-        return result.successful, result.reason
-
-    def describe(self, names: list[str]) -> list[object]:
-        """Descriptors of parameters."""
-        request = DescribeParameters.Request(names=names)
-        return self._call(DescribeParameters, 'describe_parameters', request).descriptors
-
-    def instruct(self, text: str) -> None:
-        """Publish an instruction, once the node listens."""
-        self.wait(lambda: self._operator.get_subscription_count(), 'a listener for instructions')
-        self._operator.publish(String(data=text))
-
-    def wait_status(self, **values: str) -> None:
-        """Wait until ~/status shows these values."""
-        def shown() -> dict[str, str]:
-            return {pair.key: pair.value for pair in self.status.values}
-        self.wait(lambda: values.items() <= shown().items(), f'status {values}')
-
-    def wait_diagnostics(self, task: str, words: str, level: bytes | None = None) -> str:
-        """Wait until a diagnostics task says `words` in its message; returns the message."""
-        def message() -> str:
-            status = self.diagnostics.get(f'/{self._name}: {task}', DiagnosticStatus())
-            return status.message if level in (None, status.level) else ''
-        self.wait(lambda: words in message(), f'{words!r} from {task}, not {message()!r}')
-        return message()
-
-    def wait_fault(self, name: str, words: str) -> None:
-        """Wait until a named fault is on /diagnostics, at ERROR, with `words`."""
-        def values() -> dict[str, str]:
-            status = self.diagnostics.get(f'/{self._name}: faults', DiagnosticStatus())
-            error = status.level == DiagnosticStatus.ERROR
-            return {pair.key: pair.value for pair in status.values} if error else {}
-        self.wait(lambda: words in values().get(name, ''), f'fault {name} with {words!r}')
-
-    def wait_reports(self, number: int) -> None:
-        """Wait for `number` more /diagnostics: a time that the node itself keeps."""
-        until = self.num_diagnostics + number
-        self.wait(lambda: self.num_diagnostics >= until, 'diagnostics')
-
-    def wait_actions(self, number: int) -> None:
-        """Wait for `number` more actions."""
-        until = len(self.actions) + number
-        self.wait(lambda: len(self.actions) >= until, f'{number} actions')
-
-    def listen_to_arrays(self) -> list[Float64MultiArray]:
-        """Collect Float64MultiArray actions from now on.
-
-        By a participant of its own: one cannot listen to a topic in two types.
-        """
-        heard: list[Float64MultiArray] = []
-        context = Context()
-        rclpy.init(context=context, domain_id=self.node.context.get_domain_id())
-        listener = Node('listener', context=context)
-        listener.create_subscription(Float64MultiArray, 'action', heard.append, 10)
-        executor = SingleThreadedExecutor(context=context)
-        executor.add_node(listener)
-        self._others.append((executor, listener, context))
-        return heard
-
-    def _call(self, kind: type, name: str, request: object) -> object:
-        client = self.node.create_client(kind, f'/{self._name}/{name}')
-        try:
-            self.wait(client.service_is_ready, f'service {name}')
-            future = client.call_async(request)
-            self.wait(future.done, f'an answer of {name}')
-            return future.result()
-        finally:
-            self.node.destroy_client(client)
-
-    def _send(self) -> None:
-        stamp = self.node.get_clock().now().to_msg()
-        for publisher in self._cameras.values():
-            image = self.image()
-            if image is not None:
-                image.header.stamp = stamp
-                publisher.publish(image)
-        state = self.state()
-        if state is not None:
-            state.header.stamp = stamp
-            self._joints.publish(state)
-
-    def _on_trajectory(self, message: JointTrajectory) -> None:
-        assert tuple(message.joint_names) == JOINTS
-        self.actions.append(tuple(message.points[0].positions))
-
-    def _on_diagnostics(self, message: DiagnosticArray) -> None:
-        self.diagnostics = {status.name: status for status in message.status}
-        self.num_diagnostics += 1
-
-    def _on_status(self, message: DiagnosticStatus) -> None:
-        self.status = message
-
-    def _on_instruction(self, message: String) -> None:
-        self.active_instruction = message.data
-
-
-def start_node(domain_id: int, *arguments: str, **environment: str) -> Child:
-    """`robot_infer_node` as a process, with ROS arguments."""
-    command = [sys.executable, '-m', 'robot_infer.ros.node', '--ros-args', *arguments]
-    return Child('robot_infer', command, {
-        **ros_environment(domain_id), 'OMP_NUM_THREADS': '1', **environment})
+@pytest.fixture(scope='session')
+def harness() -> ModuleType:
+    """robot_harness.py, where ROS is there."""
+    pytest.importorskip('rclpy', reason='ROS 2 (rclpy) is not installed')
+    sys.path.insert(0, str(Path(__file__).parent))
+    try:
+        return importlib.import_module('robot_harness')
+    finally:
+        sys.path.pop(0)
 
 
 @pytest.fixture(scope='session')
@@ -274,9 +73,9 @@ def domain_id() -> int:
 
 
 @pytest.fixture(scope='session')
-def process(domain_id: int, checkpoint: Path, tmp_path_factory) -> Iterator[Child]:
+def process(harness, domain_id: int, checkpoint: Path, tmp_path_factory) -> Iterator[Child]:
     """The node; at the end SIGINT in its active state must end it quietly."""
-    child = start_node(
+    child = harness.start_node(
         domain_id, '-p', f'policy.checkpoint:={checkpoint}', '-p', 'policy.threads:=1',
         ROS_LOG_DIR=str(tmp_path_factory.mktemp('log')))
     yield child
@@ -285,20 +84,20 @@ def process(domain_id: int, checkpoint: Path, tmp_path_factory) -> Iterator[Chil
 
 
 @pytest.fixture(scope='session')
-def _robot(domain_id: int, process: Child) -> Iterator[Robot]:
+def _robot(harness, domain_id: int, process: Child) -> Iterator[Robot]:
     os.environ.update({key: value for key, value in ros_environment(domain_id).items()
                        if key.startswith(('ROS_', 'FAST'))})
-    robot = Robot(domain_id)
+    robot = harness.Robot(domain_id)
     yield robot
     robot.close()
 
 
 @pytest.fixture
-def robot(_robot: Robot, process: Child, checkpoint: Path) -> Iterator[Robot]:
+def robot(harness, _robot: Robot, process: Child, checkpoint: Path) -> Iterator[Robot]:
     """The robot, with the node unconfigured and its parameters at BASELINE."""
     _robot.reset()
     _to_unconfigured(_robot)
-    assert _robot.set({**BASELINE, 'policy.checkpoint': str(checkpoint)}) == (True, '')
+    assert _robot.set({**harness.BASELINE, 'policy.checkpoint': str(checkpoint)}) == (True, '')
     _robot.wait_status(state='unconfigured')
     _robot.actions.clear()  # those of the test before that came late
     yield _robot
@@ -323,11 +122,11 @@ def _to_unconfigured(robot: Robot) -> None:
 
 
 @pytest.fixture
-def spoil_image() -> Callable[..., Callable[[], Image]]:
+def spoil_image(harness) -> Callable[..., Callable[[], Image]]:
     """Make a source of images that have other fields than the good one."""
     def spoil(**fields: object) -> Callable[[], Image]:
         def make() -> Image:
-            image = good_image()
+            image = harness.good_image()
             for name, value in fields.items():
                 setattr(image, name, value)
             return image
@@ -336,12 +135,12 @@ def spoil_image() -> Callable[..., Callable[[], Image]]:
 
 
 @pytest.fixture
-def start(domain_id: int) -> Iterator[Callable[..., Child]]:
+def start(harness, domain_id: int) -> Iterator[Callable[..., Child]]:
     """Start further nodes; give each a name of its own (`-r`, `__node:=...`)."""
     children: list[Child] = []
 
     def launch(*arguments: str, **environment: str) -> Child:
-        children.append(start_node(domain_id, *arguments, **environment))
+        children.append(harness.start_node(domain_id, *arguments, **environment))
         return children[-1]
     yield launch
     for child in children:
@@ -349,12 +148,12 @@ def start(domain_id: int) -> Iterator[Callable[..., Child]]:
 
 
 @pytest.fixture
-def make_robot(domain_id: int) -> Iterator[Callable[[str], Robot]]:
+def make_robot(harness, domain_id: int) -> Iterator[Callable[[str], Robot]]:
     """Robots for nodes of another name; they send nothing."""
     made: list[Robot] = []
 
     def make(name: str) -> Robot:
-        made.append(Robot(domain_id, name))
+        made.append(harness.Robot(domain_id, name))
         made[-1].image = made[-1].state = lambda: None
         return made[-1]
     yield make

@@ -27,6 +27,9 @@ import shutil
 import signal
 
 import pytest
+
+pytest.importorskip('rclpy', reason='ROS 2 (rclpy) is not installed')
+
 from safetensors.numpy import load_file, save_file
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String

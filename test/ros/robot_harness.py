@@ -1,0 +1,245 @@
+# Copyright 2026 The robot_infer authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+
+"""The robot around the node under test, played over real DDS; and the node's process.
+
+Imported by conftest.py only, where rclpy is there. Everything waits for conditions, none for a
+time.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+import sys
+import time
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from lifecycle_msgs.srv import ChangeState, GetState
+from rcl_interfaces.srv import DescribeParameters, SetParametersAtomically
+import rclpy
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from rclpy.qos import DurabilityPolicy, QoSProfile, qos_profile_sensor_data
+from sensor_msgs.msg import Image, JointState
+from std_msgs.msg import Float64MultiArray, String
+from trajectory_msgs.msg import JointTrajectory
+
+from robot_infer.sim.children import Child, ros_environment
+
+PATIENCE_S = 60.0  # the machine may be busy; a test that passes waits a fraction of it
+CAMERAS, JOINTS, POSITION = ('overhead', 'wrist'), ('slide_x', 'slide_y'), (0.1, -0.2)
+TRANSITIONS = {'configure': 1, 'cleanup': 2, 'activate': 3, 'deactivate': 4}
+BASELINE = {
+    'cameras.names': list(CAMERAS), 'cameras.policy_inputs': [], 'cameras.encoding_override': [],
+    'cameras.reliability': 'best_effort', 'cameras.max_age_s': 5.0, 'cameras.max_skew_s': 5.0,
+    'state.joints': list(JOINTS), 'state.max_age_s': 5.0, 'instruction.text': '',
+    'control.chunk_validity_s': 5.0, 'control.output': 'joint_trajectory',
+    'control.action_low': [], 'control.action_high': [], 'inference.rate_hz': 10.0,
+    'diagnostics.period_s': 0.5,
+}
+_LISTS = {'control.action_low': Parameter.Type.DOUBLE_ARRAY,
+          'control.action_high': Parameter.Type.DOUBLE_ARRAY,
+          'cameras.policy_inputs': Parameter.Type.STRING_ARRAY,
+          'cameras.encoding_override': Parameter.Type.STRING_ARRAY}
+
+
+def good_image() -> Image:
+    """A 64x48 rgb8 picture with padded rows."""
+    image = Image(encoding='rgb8', width=64, height=48, step=200)
+    image.data = array('B', bytes(range(200)) * 48)
+    return image
+
+
+def good_state() -> JointState:
+    """The robot stands at POSITION."""
+    return JointState(name=list(JOINTS), position=list(POSITION))
+
+
+class Robot:
+    """What a robot has around the node: cameras, joints, an operator, and a place for actions.
+
+    `image` and `state` make what is sent 20 times a second while a test waits; None sends nothing.
+    """
+
+    def __init__(self, domain_id: int, name: str = 'robot_infer') -> None:
+        self.context = Context()
+        rclpy.init(context=self.context, domain_id=domain_id)
+        self.node = Node('robot', context=self.context)
+        self.executor = SingleThreadedExecutor(context=self.context)
+        self.executor.add_node(self.node)
+        self._others: list[tuple[SingleThreadedExecutor, Node, Context]] = []
+        self._name = name
+        self._cameras = {camera: self.node.create_publisher(
+            Image, f'{camera}/image', qos_profile_sensor_data) for camera in CAMERAS}
+        self._joints = self.node.create_publisher(JointState, 'joint_states', 10)
+        self._operator = self.node.create_publisher(String, 'instruction', 10)
+        self.actions: list[tuple[float, ...]] = []
+        self.status = DiagnosticStatus()
+        self.diagnostics: dict[str, DiagnosticStatus] = {}
+        self.num_diagnostics = 0
+        self.active_instruction: str | None = None
+        latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+        listen = self.node.create_subscription
+        listen(JointTrajectory, 'action', self._on_trajectory, 100)
+        listen(DiagnosticArray, '/diagnostics', self._on_diagnostics, 10)
+        listen(DiagnosticStatus, f'/{name}/status', self._on_status, latched)
+        listen(String, f'/{name}/instruction_active', self._on_instruction, latched)
+        self.reset()
+        self.node.create_timer(0.05, self._send)
+
+    def reset(self) -> None:
+        """Cameras and joints are well, nothing was received."""
+        self.image: Callable[[], Image | None] = good_image
+        self.state: Callable[[], JointState | None] = good_state
+        self.actions.clear()
+
+    def close(self) -> None:
+        """Leave the graph."""
+        for executor, node, context in (
+                *self._others, (self.executor, self.node, self.context)):
+            executor.shutdown()
+            node.destroy_node()
+            context.try_shutdown()
+
+    def wait(self, condition: Callable[[], object], what: str = '') -> None:
+        """Spin until `condition` holds."""
+        give_up = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < give_up, (
+                f'waited in vain for {what}; status: {self.status.message!r}')
+            self.executor.spin_once(timeout_sec=0.05)
+            for executor, _, _ in self._others:
+                executor.spin_once(timeout_sec=0.0)
+
+    def transition(self, name: str) -> bool:
+        """Ask for a lifecycle transition; whether it succeeded."""
+        request = ChangeState.Request()
+        request.transition.id = TRANSITIONS[name]
+        return self._call(ChangeState, 'change_state', request).success
+
+    def lifecycle_state(self) -> str:
+        """Ask the node for its state."""
+        return self._call(GetState, 'get_state', GetState.Request()).current_state.label
+
+    def set(self, values: dict[str, object]) -> tuple[bool, str]:
+        """Set parameters, all or none; (whether it was done, the reason where not)."""
+        request = SetParametersAtomically.Request(parameters=[
+            Parameter(name, _LISTS.get(name) if value == [] else None, value).to_parameter_msg()
+            for name, value in values.items()])
+        result = self._call(SetParametersAtomically, 'set_parameters_atomically', request).result
+        return result.successful, result.reason
+
+    def describe(self, names: list[str]) -> list[object]:
+        """Descriptors of parameters."""
+        request = DescribeParameters.Request(names=names)
+        return self._call(DescribeParameters, 'describe_parameters', request).descriptors
+
+    def instruct(self, text: str) -> None:
+        """Publish an instruction, once the node listens."""
+        self.wait(lambda: self._operator.get_subscription_count(), 'a listener for instructions')
+        self._operator.publish(String(data=text))
+
+    def wait_status(self, **values: str) -> None:
+        """Wait until ~/status shows these values."""
+        def shown() -> dict[str, str]:
+            return {pair.key: pair.value for pair in self.status.values}
+        self.wait(lambda: values.items() <= shown().items(), f'status {values}')
+
+    def wait_diagnostics(self, task: str, words: str, level: bytes | None = None) -> str:
+        """Wait until a diagnostics task says `words` in its message; returns the message."""
+        def message() -> str:
+            status = self.diagnostics.get(f'/{self._name}: {task}', DiagnosticStatus())
+            return status.message if level in (None, status.level) else ''
+        self.wait(lambda: words in message(), f'{words!r} from {task}, not {message()!r}')
+        return message()
+
+    def wait_fault(self, name: str, words: str) -> None:
+        """Wait until a named fault is on /diagnostics, at ERROR, with `words`."""
+        def values() -> dict[str, str]:
+            status = self.diagnostics.get(f'/{self._name}: faults', DiagnosticStatus())
+            error = status.level == DiagnosticStatus.ERROR
+            return {pair.key: pair.value for pair in status.values} if error else {}
+        self.wait(lambda: words in values().get(name, ''), f'fault {name} with {words!r}')
+
+    def wait_reports(self, number: int) -> None:
+        """Wait for `number` more /diagnostics: a time that the node itself keeps."""
+        until = self.num_diagnostics + number
+        self.wait(lambda: self.num_diagnostics >= until, 'diagnostics')
+
+    def wait_actions(self, number: int) -> None:
+        """Wait for `number` more actions."""
+        until = len(self.actions) + number
+        self.wait(lambda: len(self.actions) >= until, f'{number} actions')
+
+    def listen_to_arrays(self) -> list[Float64MultiArray]:
+        """Collect Float64MultiArray actions from now on.
+
+        By a participant of its own: one cannot listen to a topic in two types.
+        """
+        heard: list[Float64MultiArray] = []
+        context = Context()
+        rclpy.init(context=context, domain_id=self.node.context.get_domain_id())
+        listener = Node('listener', context=context)
+        listener.create_subscription(Float64MultiArray, 'action', heard.append, 10)
+        executor = SingleThreadedExecutor(context=context)
+        executor.add_node(listener)
+        self._others.append((executor, listener, context))
+        return heard
+
+    def _call(self, kind: type, name: str, request: object) -> object:
+        client = self.node.create_client(kind, f'/{self._name}/{name}')
+        try:
+            self.wait(client.service_is_ready, f'service {name}')
+            future = client.call_async(request)
+            self.wait(future.done, f'an answer of {name}')
+            return future.result()
+        finally:
+            self.node.destroy_client(client)
+
+    def _send(self) -> None:
+        stamp = self.node.get_clock().now().to_msg()
+        for publisher in self._cameras.values():
+            image = self.image()
+            if image is not None:
+                image.header.stamp = stamp
+                publisher.publish(image)
+        state = self.state()
+        if state is not None:
+            state.header.stamp = stamp
+            self._joints.publish(state)
+
+    def _on_trajectory(self, message: JointTrajectory) -> None:
+        assert tuple(message.joint_names) == JOINTS
+        self.actions.append(tuple(message.points[0].positions))
+
+    def _on_diagnostics(self, message: DiagnosticArray) -> None:
+        self.diagnostics = {status.name: status for status in message.status}
+        self.num_diagnostics += 1
+
+    def _on_status(self, message: DiagnosticStatus) -> None:
+        self.status = message
+
+    def _on_instruction(self, message: String) -> None:
+        self.active_instruction = message.data
+
+
+def start_node(domain_id: int, *arguments: str, **environment: str) -> Child:
+    """`robot_infer_node` as a process, with ROS arguments."""
+    command = [sys.executable, '-m', 'robot_infer.ros.node', '--ros-args', *arguments]
+    return Child('robot_infer', command, {
+        **ros_environment(domain_id), 'OMP_NUM_THREADS': '1', **environment})
