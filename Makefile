@@ -16,9 +16,8 @@ endif
 export FASTDDS_DEFAULT_PROFILES_FILE := $(CURDIR)/config/fastdds.xml
 export FASTRTPS_DEFAULT_PROFILES_FILE := $(FASTDDS_DEFAULT_PROFILES_FILE)
 export ROS_LOG_DIR := $(CURDIR)/log/ros
-ifeq ($(ROS_DISTRO),)
-export AMENT_PREFIX_PATH := $(CURDIR)/$(VENV)
-endif
+# The installed launch files, executables and the ament index of .venv, before those of a ROS 2.
+export AMENT_PREFIX_PATH := $(CURDIR)/$(VENV)$(if $(AMENT_PREFIX_PATH),:$(AMENT_PREFIX_PATH))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-eval test doctor bench-step bench-pool check-package parameters \

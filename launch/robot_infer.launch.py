@@ -109,6 +109,9 @@ def refuse_unknown_arguments(context: LaunchContext) -> None:
 def start(context: LaunchContext) -> list[object]:
     """The node, and the transitions that bring it up."""
     value = context.launch_configurations
+    if not os.path.isfile(value['params_file']):
+        # launch_ros would only warn, and the node would run with its defaults.
+        raise RuntimeError(f'params_file {value["params_file"]} does not exist')
     profile = value['fastdds_profile']
     actions: list[object] = []
     if profile and not any(os.environ.get(name) for name in PROFILE_VARIABLES):

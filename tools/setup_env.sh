@@ -95,8 +95,11 @@ for requirement in importlib.metadata.requires('robot_infer'):
 EOF
 pip install --quiet -c "$constraints" -r "$venv/requirements.txt"
 
-# `ros2 launch` looks for executables and launch files below the prefix, where wheels have none.
-mkdir -p "$venv/lib/robot_infer" "$venv/share/robot_infer"
+# `ros2 launch` looks below the prefix for what an editable install does not put there.
+index=$venv/share/ament_index/resource_index/packages
+mkdir -p "$venv/lib/robot_infer" "$venv/share/robot_infer" "$index"
+: > "$index/robot_infer"
+ln -sfn "$repo/package.xml" "$venv/share/robot_infer/package.xml"
 for executable in robot_infer_node robot_infer_sim robot-infer; do
     ln -sfn "../../bin/$executable" "$venv/lib/robot_infer/$executable"
 done
