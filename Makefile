@@ -9,12 +9,12 @@ CLI := $(VENV)/bin/robot-infer
 # One computer, a domain of its own: a demo or a test never speaks to a robot that is running.
 export ROS_DOMAIN_ID := $(or $(ROBOT_INFER_DOMAIN_ID),77)
 export ROS_AUTOMATIC_DISCOVERY_RANGE := LOCALHOST
+# Large frames are lost without it (config/fastdds.xml says why).
+export FASTDDS_DEFAULT_PROFILES_FILE := $(CURDIR)/config/fastdds.xml
 ifeq ($(ROS_DISTRO),humble)
 export ROS_LOCALHOST_ONLY := 1
-endif
-# Large frames are lost without it (config/fastdds.xml says why); the second name is Humble's.
-export FASTDDS_DEFAULT_PROFILES_FILE := $(CURDIR)/config/fastdds.xml
 export FASTRTPS_DEFAULT_PROFILES_FILE := $(FASTDDS_DEFAULT_PROFILES_FILE)
+endif
 export ROS_LOG_DIR := $(CURDIR)/log/ros
 # The installed launch files, executables and the ament index of .venv, before those of a ROS 2.
 export AMENT_PREFIX_PATH := $(CURDIR)/$(VENV)$(if $(AMENT_PREFIX_PATH),:$(AMENT_PREFIX_PATH))

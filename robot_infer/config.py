@@ -157,6 +157,9 @@ class DiagnosticsSettings(_Group):
     period_s: float = _setting(
         1.0, 'Period of /diagnostics and of ~/status.', unit='s', low=0.1, high=60.0)
     hardware_id: str = _setting('robot', 'Hardware id in the diagnostics.')
+    publish_steps: bool = _setting(
+        False, 'Publish one line of JSON per inference step on ~/step: stages, tokens, pages, '
+        'ticks; the demo\'s report is made of them.')
 
 
 class Config(_Group):

@@ -28,6 +28,7 @@ from robot_infer.control.clock import NS_PER_S, Clock
 from robot_infer.control.faults import FaultBoard
 from robot_infer.control.limits import ActionLimits
 from robot_infer.control.observe import Observer
+from robot_infer.control.recorder import Recorder
 from robot_infer.control.stats import StageStatistics
 from robot_infer.errors import ActionError
 from robot_infer.types import ActionChunk, Observation, StepBudget
@@ -73,7 +74,7 @@ class Inference:
 
     def __init__(
         self, engine: Engine, observer: Observer, buffer: ChunkBuffer, limits: ActionLimits,
-        faults: FaultBoard, clock: Clock, deadline_s: float,
+        faults: FaultBoard, clock: Clock, deadline_s: float, recorder: Recorder | None = None,
     ) -> None:
         self.deadline_s = deadline_s
         self.statistics = StageStatistics()
@@ -83,6 +84,7 @@ class Inference:
         self._limits = limits
         self._faults = faults
         self._clock = clock
+        self._recorder = recorder
         # Faults reported here that are not over yet.
         self._input_faults: set[str] = set()
         self._step_faults: set[str] = set()
@@ -120,6 +122,10 @@ class Inference:
                 chunk.report, wait_s=wait_s, began_ns=began_ns, observed_ns=observed_ns,
                 finished_ns=finished_ns,
                 late=finished_ns - began_ns > self.deadline_s * NS_PER_S)
+            if self._recorder is not None:
+                self._recorder.step(
+                    chunk, observe_s=(observed_ns - began_ns) / NS_PER_S, ended_ns=finished_ns,
+                    deadline_s=self.deadline_s, inputs=assembly.ticket.inputs)
             return Pending(chunk, assembly.ticket)
         except Exception as error:
             self.fail(error)

@@ -21,6 +21,7 @@ import threading
 
 from robot_infer.control.clock import NS_PER_S, Clock
 from robot_infer.control.faults import FaultBoard
+from robot_infer.control.recorder import Recorder
 from robot_infer.control.schedule import Period, RateKeeper
 from robot_infer.control.stats import DeadlineStatistics
 from robot_infer.control.threads import Routine
@@ -38,7 +39,7 @@ class ControlLoop:
 
     def __init__(
         self, tick: ControlTick, clock: Clock, period_s: float, deadline_s: float,
-        send: Callable[[Command], None], faults: FaultBoard,
+        send: Callable[[Command], None], faults: FaultBoard, recorder: Recorder | None = None,
     ) -> None:
         self.deadline_s = deadline_s
         self.statistics = DeadlineStatistics()
@@ -48,6 +49,7 @@ class ControlLoop:
         self._keeper = RateKeeper(period_s, clock)
         self._send = send
         self._faults = faults
+        self._recorder = recorder
         self._send_fault: str | None = None
         self._routine = Routine('robot_infer control', self._run)
 
@@ -103,6 +105,11 @@ class ControlLoop:
                 command, self._tick.inputs, scheduled_ns=period.scheduled_ns,
                 started_ns=period.started_ns, finished_ns=self._clock.now_ns(),
                 skipped=period.skipped, deadline_ns=round(self.deadline_s * NS_PER_S))
+            if self._recorder is not None:
+                self._recorder.tick(
+                    command, scheduled_ns=period.scheduled_ns, started_ns=period.started_ns,
+                    skipped=period.skipped, late=period.started_ns - period.scheduled_ns
+                    > self.deadline_s * NS_PER_S)
         if self._send_fault is not None:
             self._faults.clear(self._send_fault)
             self._send_fault = None

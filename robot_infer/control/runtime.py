@@ -37,6 +37,7 @@ from robot_infer.control.instruction import InstructionStore
 from robot_infer.control.limits import ActionLimits
 from robot_infer.control.loop import ControlLoop
 from robot_infer.control.observe import Observer, StampClock
+from robot_infer.control.recorder import Recorder
 from robot_infer.control.state import StateStore
 from robot_infer.control.stats import DeadlineStatistics, StageStatistics
 from robot_infer.control.status import RuntimeStatus
@@ -54,6 +55,7 @@ class Runtime:
 
     :param engine: loaded and warmed up; its warm-up is in no statistic here.
     :param send: takes each command that has values, on the control thread; must not block.
+    :param recorder: told of every tick and step.
     :raises ConfigError: where the settings do not fit the policy.
     :raises InstructionError: where instruction.text is refused.
 
@@ -63,6 +65,7 @@ class Runtime:
 
     def __init__(
         self, config: Config, engine: Engine, clock: Clock, send: Callable[[Command], None],
+        recorder: Recorder | None = None,
     ) -> None:
         joints, action_dim = config.state.joints, engine.info.action_dim
         if engine.info.state_dim != len(joints):
@@ -88,13 +91,13 @@ class Runtime:
             self.frames, self._state, self._instruction, self._stamps, self._buffer, clock)
         self._inference = Inference(
             engine, self._observer, self._buffer, limits, self.faults, clock,
-            config.inference.deadline_s)
+            config.inference.deadline_s, recorder)
         self._worker = InferenceWorker(self._inference, clock, config.inference.rate_hz)
         self._tick = ControlTick(
             config.control, self._buffer, limits, self._measured, self.faults)
         self._loop = ControlLoop(
             self._tick, clock, 1.0 / config.control.rate_hz, config.control.deadline_s, send,
-            self.faults)
+            self.faults, recorder)
         self.reset()
 
     # Messages in, from any thread. None of these raises for bad data: it becomes a fault.

@@ -72,6 +72,11 @@ def diagnostics() -> QoSProfile:
     return _keep_last(10, ReliabilityPolicy.RELIABLE)
 
 
+def steps() -> QoSProfile:
+    """Every inference step, for whoever records them."""
+    return _keep_last(200, ReliabilityPolicy.RELIABLE)
+
+
 def overridable() -> QoSOverridingOptions:
     """Let the user override history, depth and reliability by parameter."""
     return QoSOverridingOptions.with_default_policies()

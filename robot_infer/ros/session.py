@@ -32,6 +32,8 @@ from std_msgs.msg import String
 from robot_infer.config import Config
 from robot_infer.control import Clock, Runtime
 from robot_infer.errors import ConfigError, RobotInferError
+from robot_infer.report.record import StepRecord
+from robot_infer.report.recorder import StepRecorder
 from robot_infer.ros import messages, qos
 from robot_infer.ros.inputs import Inputs
 from robot_infer.types import Command
@@ -58,7 +60,12 @@ class Session:
             undo.callback(engine.close)
             self.info = engine.info
             _check_output(config, engine)
-            self.runtime = Runtime(config, engine, clock, self._send)
+            recorder = None
+            if config.diagnostics.publish_steps:
+                self._steps = node.create_publisher(String, '~/step', qos.steps())
+                undo.callback(node.destroy_publisher, self._steps)
+                recorder = StepRecorder(self._tell_step)
+            self.runtime = Runtime(config, engine, clock, self._send, recorder)
             undo.callback(self.deactivate)
             self._actions = node.create_lifecycle_publisher(
                 messages.ACTION_TYPES[config.control.output], 'action', qos.action(),
@@ -110,6 +117,11 @@ class Session:
     def _tell_instruction(self) -> None:
         """Say which instruction is in force now: '' where there is none."""
         self._echo.publish(String(data=self.runtime.status().instruction))
+
+    def _tell_step(self, record: StepRecord) -> None:
+        """On the inference thread: one step, as a line of JSON."""
+        if self._active.is_set() and self._node.context.ok():
+            self._steps.publish(String(data=record.to_json()))
 
     def _send(self, command: Command) -> None:
         """On the control thread: one action to the robot."""
