@@ -9,11 +9,13 @@ CLI := $(VENV)/bin/robot-infer
 # One computer, a domain of its own: a demo or a test never speaks to a robot that is running.
 export ROS_DOMAIN_ID := $(or $(ROBOT_INFER_DOMAIN_ID),77)
 export ROS_AUTOMATIC_DISCOVERY_RANGE := LOCALHOST
-# Large frames are lost without it (config/fastdds.xml says why).
+# Large frames are lost without it (config/fastdds.xml says why); older ROS knows the second name.
 export FASTDDS_DEFAULT_PROFILES_FILE := $(CURDIR)/config/fastdds.xml
+ifneq ($(filter humble iron jazzy,$(ROS_DISTRO)),)
+export FASTRTPS_DEFAULT_PROFILES_FILE := $(FASTDDS_DEFAULT_PROFILES_FILE)
+endif
 ifeq ($(ROS_DISTRO),humble)
 export ROS_LOCALHOST_ONLY := 1
-export FASTRTPS_DEFAULT_PROFILES_FILE := $(FASTDDS_DEFAULT_PROFILES_FILE)
 endif
 export ROS_LOG_DIR := $(CURDIR)/log/ros
 # The installed launch files, executables and the ament index of .venv, before those of a ROS 2.
