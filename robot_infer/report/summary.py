@@ -21,6 +21,8 @@ from dataclasses import dataclass
 import itertools
 import math
 
+import numpy as np
+
 from robot_infer.control.chunks import Reason
 from robot_infer.report.record import RunRecord, TickRecord
 from robot_infer.types import Source
@@ -57,7 +59,8 @@ class Distribution:
 class Summary:
     """Everything the table and the page say in figures. Times in seconds, shares from 0 to 1.
 
-    tick_rate_hz, inference_rate_hz: pauses (between episodes, say) are left out.
+    tick_rate_hz, inference_rate_hz: over the whole run without its pauses; inference steps
+    within episodes only, where there are any.
     fallback_ticks: without an action because something was wrong, by reason in `fallbacks`;
     waiting_ticks: because there was no instruction, or no first chunk for it yet.
     pages_used_max: of `pages_total`. reused: prefix tokens found in pages, of all.
@@ -117,7 +120,7 @@ def summarise(run: RunRecord) -> Summary:
         fallbacks={name: faulty.count(name) for name in sorted(set(faulty))},
         waiting_ticks=len(fallbacks) - len(faulty),
         lateness_s=Distribution.of([tick.lateness_s for tick in ticks]),
-        steps=len(steps), inference_rate_hz=rate_hz([step.started_ns for step in steps]),
+        steps=len(steps), inference_rate_hz=_inference_rate(run),
         late_steps=sum(step.late for step in steps),
         step_s=Distribution.of([step.duration_s for step in steps]),
         stages_s={name: Distribution.of(
@@ -160,6 +163,21 @@ def rate_hz(times_ns: Sequence[int]) -> float:
     longest_ns = _PAUSE_PERIODS * gaps_ns[len(gaps_ns) // 2] if gaps_ns else 0
     running_ns = [gap for gap in gaps_ns if gap <= longest_ns]
     return len(running_ns) / (sum(running_ns) / 1e9) if sum(running_ns) else math.nan
+
+
+def _inference_rate(run: RunRecord) -> float:
+    """Steps per second from the first to the last step of each episode."""
+    times = np.array([step.started_ns for step in run.steps])
+    if not run.episodes:
+        return rate_hz(times.tolist())
+    seconds = (times - run.origin_ns) / 1e9
+    periods, running_s = 0, 0.0
+    for episode in run.episodes:
+        inside = seconds[(seconds >= episode.started_s) & (seconds <= episode.ended_s)]
+        if len(inside) > 1:
+            periods += len(inside) - 1
+            running_s += float(inside[-1] - inside[0])
+    return periods / running_s if running_s else math.nan
 
 
 def _waiting(tick: TickRecord) -> bool:

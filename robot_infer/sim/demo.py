@@ -91,8 +91,9 @@ class Demo:
         with ExitStack() as undo:
             robot = self._start(undo, 'simulated robot', environment, 'robot_infer.sim.node',
                                 *self._parameters())
-            policy = self._start(undo, 'policy node', environment, 'robot_infer.ros.node',
-                                 *self._parameters())
+            policy = self._start(
+                undo, 'policy node', environment, 'robot_infer.ros.node', *self._parameters(),
+                '-p', 'diagnostics.publish_steps:=true')  # the report is made of them
             monitor = Monitor(self._console, (policy, robot))
             driver = driver_module.Driver(monitor.watch)
             undo.callback(driver.close)
@@ -146,6 +147,7 @@ class Demo:
                 ('activate', 'activating', FIND_LIMIT_S)):
             monitor.say(words)
             if not driver.transition(name, limit_s):
+                policy.stop()  # its log is complete then
                 told = policy.lines_with('[ERROR]', 'Error')[-1:] or policy.last_lines(3)
                 raise DemoError(
                     'policy node', expected='success in ' + words, got=' '.join(told),

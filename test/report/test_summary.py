@@ -67,6 +67,14 @@ def test_the_summary_counts_what_is_in_the_records(run: RunRecord):
     assert summary.stages_s['vision'].count == 134
 
 
+def test_the_rate_of_inference_steps_is_that_within_episodes(run: RunRecord):
+    every_second = dataclasses.replace(run, steps=tuple(
+        step for number, step in enumerate(run.steps) if number % 2 or not 51 <= number < 100))
+    # Episode 2 (seconds 5 to 9.6) at 5 Hz, the other three at 10 Hz: 24 and 3 * 47 steps.
+    expected = (3 * 46 + 22) / (3 * 4.6 + 4.4)
+    assert summarise(every_second).inference_rate_hz == pytest.approx(expected, rel=0.02)
+
+
 def test_a_fallback_that_is_not_waiting_is_counted_by_its_reason(run: RunRecord):
     first = run.steps[0]
     ticks = tuple(tick._replace(reason='chunk_expired') for tick in first.ticks)

@@ -30,8 +30,9 @@ from robot_infer.sim.world import EPISODE_STEPS
 
 @pytest.fixture(scope='module')
 def config() -> Config:
-    """The demo's own settings."""
-    return Config.from_yaml(shared_file('config/demo.yaml'))
+    """The demo's own settings, with an inference step every third control tick."""
+    flat = Config.from_yaml(shared_file('config/demo.yaml')).flat()
+    return Config.from_flat({**flat, 'control.rate_hz': 30.0, 'inference.rate_hz': 10.0})
 
 
 @pytest.fixture(scope='module')
