@@ -41,7 +41,7 @@ def which_backend(device: torch.device | str) -> str:
 
     :raises ValueError: where there is none.
     """
-    device = torch.device(device)
+    device = torch.device(device) if isinstance(device, str) else device
     if device.type == 'cpu':
         return 'cpu'
     raise ValueError(f'no attention backend for device {device}: expected cpu')

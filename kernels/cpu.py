@@ -49,7 +49,7 @@ def attend(
 ) -> torch.Tensor:
     """See `attention.planned_attention`."""
     num_tokens, num_heads, head_dim = q.shape
-    keys, values = _views(kv, plan.pages, plan.begin, plan.high)
+    keys, values = _read(kv, plan)
     work, mask = q, plan.mask
     if q.dtype != torch.float32:
         work, keys, values = q.float(), keys.float(), values.float()
@@ -86,21 +86,30 @@ def append(
     kv[1].index_put_((blocks, offsets), v)
 
 
-def _views(
-    kv: torch.Tensor, pages: list[int], begin: int, end: int,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Keys and values of tokens [begin, end), each (1, num_kv_heads, end - begin, head_dim)."""
+def _read(kv: torch.Tensor, plan: AttentionPlan) -> tuple[torch.Tensor, torch.Tensor]:
+    """Keys and values that any row sees, each (1, num_kv_heads, high - begin, head_dim).
+
+    Where their blocks are neighbours these are views, and the plan keeps them for the next call.
+    """
+    views = plan.views.get(kv)
+    if views is not None:
+        return views
     page_tokens, num_kv_heads, head_dim = kv.shape[2:]
-    skip = begin // page_tokens
-    pages = pages[skip:-(-end // page_tokens)]
-    first, begin, end = pages[0], begin - skip * page_tokens, end - skip * page_tokens
-    if len(pages) > 1 and (kv.stride(1) != page_tokens * kv.stride(2)
-                           or pages != list(range(first, first + len(pages)))):
-        kv, first = kv.index_select(1, torch.tensor(pages, device=kv.device)), 0
-    side, block, token, head, element = kv.stride()
-    shape, strides = (1, num_kv_heads, end - begin, head_dim), (0, head, token, element)
-    offset = kv.storage_offset() + first * block + begin * token
-    return kv.as_strided(shape, strides, offset), kv.as_strided(shape, strides, offset + side)
+    first_page, pages, plane = plan.begin // page_tokens, plan.seen_pages, kv
+    first = pages[0]
+    copied = len(pages) > 1 and (kv.stride(1) != page_tokens * kv.stride(2)
+                                 or pages != list(range(first, first + len(pages))))
+    if copied:
+        plane, first = kv.index_select(1, plan.seen_index), 0
+    side, block, token, head, element = plane.stride()
+    shape, strides = (1, num_kv_heads, plan.high - plan.begin, head_dim), (0, head, token, element)
+    offset = plane.storage_offset() + first * block
+    offset += (plan.begin - first_page * page_tokens) * token
+    views = (plane.as_strided(shape, strides, offset),
+             plane.as_strided(shape, strides, offset + side))
+    if not copied:
+        plan.views[kv] = views
+    return views
 
 
 def _softcapped(

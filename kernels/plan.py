@@ -22,7 +22,7 @@ values.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 import functools
 import math
 
@@ -48,11 +48,25 @@ class AttentionPlan:
     window: int | None
     low: int
     high: int
+    # What the CPU backend found in planes it has read (a tensor is a key by identity).
+    views: dict[torch.Tensor, tuple[torch.Tensor, torch.Tensor]] = field(
+        default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def begin(self) -> int:
         """First key that any row sees."""
         return 0 if self.window is None else max(0, self.low - self.window)
+
+    @functools.cached_property
+    def seen_pages(self) -> list[int]:
+        """Blocks of the pages that hold keys any row sees, in order."""
+        page_tokens = self.kv_shape[2]
+        return self.pages[self.begin // page_tokens:-(-self.high // page_tokens)]
+
+    @functools.cached_property
+    def seen_index(self) -> torch.Tensor:
+        """`seen_pages` as int64, to gather by."""
+        return torch.tensor(self.seen_pages)
 
     @functools.cached_property
     def mask(self) -> torch.Tensor | None:

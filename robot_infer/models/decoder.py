@@ -30,6 +30,7 @@ import torch.nn.functional as F
 
 from robot_infer.models.checkpoint import TensorReader
 from robot_infer.models.embedding import Rotation
+from robot_infer.models.linear import Linear
 from robot_infer.models.norm import RMSNorm
 
 
@@ -56,20 +57,20 @@ class AttentionShape:
 class DecoderLayer:
     """Weights of one layer, projections of the same input fused.
 
-    qkv: (q_width + 2 kv_width, width), or (q_width, width) where the layer projects no keys of
-    its own tokens; o: (width, q_width); gate_up: (2 hidden, width); down: (width, hidden).
-    cross_k, cross_v: (kv_width, kv_width) where the layer re-projects another model's keys.
+    qkv: width -> q_width + 2 kv_width, or q_width where the layer projects no keys of its own
+    tokens; o: q_width -> width; gate_up: width -> 2 hidden; down: hidden -> width.
+    cross_k, cross_v: kv_width -> kv_width where the layer re-projects another model's keys.
     """
 
     shape: AttentionShape
     input_norm: RMSNorm
-    qkv: Tensor
-    o: Tensor
+    qkv: Linear
+    o: Linear
     post_norm: RMSNorm
-    gate_up: Tensor
-    down: Tensor
-    cross_k: Tensor | None = None
-    cross_v: Tensor | None = None
+    gate_up: Linear
+    down: Linear
+    cross_k: Linear | None = None
+    cross_v: Linear | None = None
 
     def project(self, x: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor, Tensor]:
         """Norm x: (num_tokens, width) float32 and project it to queries, keys and values.
@@ -78,36 +79,37 @@ class DecoderLayer:
         :returns: (num_tokens, heads, head_dim) each, with num_kv_heads for keys and values.
         """
         heads, kv_heads = self.shape.num_heads, self.shape.num_kv_heads
-        mixed = F.linear(self.input_norm(x).to(self.qkv.dtype), self.qkv)
-        mixed = mixed.view(-1, heads + 2 * kv_heads, self.shape.head_dim)
+        mixed = self.qkv(self.input_norm(x)).view(-1, heads + 2 * kv_heads, self.shape.head_dim)
         rotated = rotation(mixed[:, :heads + kv_heads])
         return rotated[:, :heads], rotated[:, heads:], mixed[:, heads + kv_heads:]
 
     def project_query(self, x: Tensor, rotation: Rotation) -> Tensor:
         """As `project`, for a layer that has no keys of its own tokens."""
-        mixed = F.linear(self.input_norm(x).to(self.qkv.dtype), self.qkv)
+        mixed = self.qkv(self.input_norm(x))
         return rotation(mixed.view(-1, self.shape.num_heads, self.shape.head_dim))
 
     def project_cross(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Re-project another model's keys and values: (num_tokens, num_kv_heads, head_dim)."""
         assert self.cross_k is not None and self.cross_v is not None
-        flat_k, flat_v = k.flatten(1), v.flatten(1)
-        return (F.linear(flat_k.to(self.cross_k.dtype), self.cross_k).view(k.shape),
-                F.linear(flat_v.to(self.cross_v.dtype), self.cross_v).view(v.shape))
+        return (self.cross_k(k.flatten(1)).view(k.shape),
+                self.cross_v(v.flatten(1)).view(v.shape))
 
     def finish(self, x: Tensor, attended: Tensor) -> Tensor:
         """Add the attention's result to x, then the gated MLP: (num_tokens, width) float32."""
-        x = x + F.linear(attended.flatten(1), self.o)
-        normed = self.post_norm(x).to(self.gate_up.dtype)
-        gate, up = F.linear(normed, self.gate_up).chunk(2, dim=-1)
-        return x + F.linear(F.silu(gate) * up, self.down)
+        x = x + self.o(attended.flatten(1))
+        gate, up = self.gate_up(self.post_norm(x)).chunk(2, dim=-1)
+        return x + self.down(F.silu(gate).mul_(up))
 
 
 def read_layer(
     tensors: TensorReader, prefix: str, shape: AttentionShape, eps: float, width: int,
-    dtype: torch.dtype, device: torch.device, *, cross: bool = False,
+    dtype: torch.dtype, device: torch.device, *, rows: int, cross: bool = False,
 ) -> DecoderLayer:
-    """Take one layer's weights from a checkpoint; `cross` layers re-project foreign keys."""
+    """Take one layer's weights from a checkpoint.
+
+    :param rows: tokens it will usually see at once.
+    :param cross: the layer re-projects foreign keys and values instead of its own tokens.
+    """
     hidden = tensors.shape(f'{prefix}.mlp.gate_proj.weight')[0]
 
     def take(name: str, *dims: int) -> Tensor:
@@ -121,13 +123,15 @@ def read_layer(
     q = take('self_attn.q_proj', shape.q_width, width)
     k = take('self_attn.k_proj', shape.kv_width, kv_input)
     v = take('self_attn.v_proj', shape.kv_width, kv_input)
+    gate_up = torch.cat([take('mlp.gate_proj', hidden, width),
+                         take('mlp.up_proj', hidden, width)])
     return DecoderLayer(
         shape=shape,
         input_norm=norm('input_layernorm'),
-        qkv=q if cross else torch.cat([q, k, v]),
-        o=take('self_attn.o_proj', width, shape.q_width),
+        qkv=Linear(q if cross else torch.cat([q, k, v]), rows=rows),
+        o=Linear(take('self_attn.o_proj', width, shape.q_width), rows=rows),
         post_norm=norm('post_attention_layernorm'),
-        gate_up=torch.cat([take('mlp.gate_proj', hidden, width),
-                           take('mlp.up_proj', hidden, width)]),
-        down=take('mlp.down_proj', width, hidden),
-        cross_k=k if cross else None, cross_v=v if cross else None)
+        gate_up=Linear(gate_up, rows=rows),
+        down=Linear(take('mlp.down_proj', width, hidden), rows=rows),
+        cross_k=Linear(k, rows=rows) if cross else None,
+        cross_v=Linear(v, rows=rows) if cross else None)

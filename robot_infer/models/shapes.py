@@ -90,6 +90,17 @@ class SmolVLAShape:
     inputs: tuple[str, ...]
     image_special_tokens: bool
 
+    @property
+    def num_patches(self) -> int:
+        """Patches of one image, as the vision encoder sees it."""
+        width, height = self.image_size
+        return (width // self.vision.patch) * (height // self.vision.patch)
+
+    @property
+    def prefix_tokens(self) -> int:
+        """Tokens of all cameras and a few words: a usual prefix, to size things by."""
+        return len(self.inputs) * self.num_patches // self.vision.scale_factor ** 2 + 10
+
     def is_self_layer(self, layer: int) -> bool:
         """True where action tokens attend to prefix and to each other; else to the prefix only."""
         return self.self_every > 0 and layer % self.self_every == 0

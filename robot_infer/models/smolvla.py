@@ -30,6 +30,7 @@ import torch.nn.functional as F
 from robot_infer.models.checkpoint import CheckpointFolder, TensorReader
 from robot_infer.models.decoder import DecoderLayer, read_layer
 from robot_infer.models.embedding import Rotation, time_embeddings
+from robot_infer.models.linear import Linear
 from robot_infer.models.norm import RMSNorm
 from robot_infer.models.shapes import SmolVLAShape
 from robot_infer.models.vision import VisionEncoder, read_vision
@@ -43,18 +44,17 @@ _EXPERT = 'model.vlm_with_expert.lm_expert'
 class KeyValueLayer:
     """The last prefix layer: nothing reads its output, so only its keys and values are needed.
 
-    kv: (2 kv_width, width).
+    kv: width -> 2 kv_width.
     """
 
     norm: RMSNorm
-    kv: Tensor
+    kv: Linear
     num_kv_heads: int
     head_dim: int
 
     def project(self, x: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor]:
         """Keys (rotated) and values of x: (num_tokens, width), each (num_tokens, heads, dim)."""
-        mixed = F.linear(self.norm(x).to(self.kv.dtype), self.kv)
-        mixed = mixed.view(-1, 2 * self.num_kv_heads, self.head_dim)
+        mixed = self.kv(self.norm(x)).view(-1, 2 * self.num_kv_heads, self.head_dim)
         return rotation(mixed[:, :self.num_kv_heads]), mixed[:, self.num_kv_heads:]
 
 
@@ -64,19 +64,16 @@ class ActionEmbedding:
 
     The reference computes  W2 silu(W1 [Wa x + ba ; time] + b1) + b2.  W1 Wa is one small matrix,
     and what time contributes is one row per denoising step; both are folded in float64.
-    inner: (width, max_action_dim); time_rows: (steps, width); outer: (width, width);
-    bias: (width,).
+    inner: (width, max_action_dim); time_rows: (steps, width); outer: width -> width.
     """
 
     inner: Tensor
     time_rows: Tensor
-    outer: Tensor
-    bias: Tensor
+    outer: Linear
 
     def __call__(self, x: Tensor, step: int) -> Tensor:
         """x: (horizon, max_action_dim) at a denoising step -> (horizon, width)."""
-        return F.linear(F.silu(F.linear(x, self.inner, self.time_rows[step])), self.outer,
-                        self.bias)
+        return self.outer(F.silu(F.linear(x, self.inner, self.time_rows[step])))
 
 
 @dataclass(frozen=True)
@@ -88,13 +85,11 @@ class SmolVLAModel:
     token_embedding: Tensor
     prefix_layers: tuple[DecoderLayer, ...]
     last_prefix_layer: KeyValueLayer
-    state_weight: Tensor
-    state_bias: Tensor
+    state: Linear
     action_embedding: ActionEmbedding
     expert_layers: tuple[DecoderLayer, ...]
     expert_norm: RMSNorm
-    action_weight: Tensor
-    action_bias: Tensor
+    action: Linear
 
 
 def read_smolvla(
@@ -111,33 +106,35 @@ def read_smolvla(
     attention, width, last = shape.attention, shape.width, shape.num_layers - 1
 
     def prefix_layer(number: int) -> DecoderLayer:
-        return read_layer(tensors, f'{_TEXT}.layers.{number}', attention, shape.eps, width, dtype,
-                          device)
+        return read_layer(
+            tensors, f'{_TEXT}.layers.{number}', attention, shape.eps, width, dtype, device,
+            rows=shape.prefix_tokens)
 
     def expert_layer(number: int) -> DecoderLayer:
         return read_layer(
             tensors, f'{_EXPERT}.layers.{number}', attention, shape.eps, shape.expert_width,
-            dtype, device, cross=not shape.is_self_layer(number))
+            dtype, device, rows=shape.horizon, cross=not shape.is_self_layer(number))
 
-    def plain(name: str, *dims: int) -> Tensor:
-        return tensors.take(f'model.{name}', dims, torch.float32).to(device)
+    def plain(name: str, *dims: int, rows: int) -> Linear:
+        return Linear(
+            tensors.take(f'model.{name}.weight', dims, torch.float32).to(device),
+            tensors.take(f'model.{name}.bias', dims[:1], torch.float32).to(device), rows=rows)
 
     model = SmolVLAModel(
         shape=shape,
-        vision=read_vision(tensors, _VLM, shape.vision, dtype, device),
+        vision=read_vision(tensors, _VLM, shape.vision, dtype, device, rows=shape.num_patches),
         token_embedding=tensors.take(f'{_TEXT}.embed_tokens.weight', (shape.vocab_size, width),
                                      dtype).to(device),
         prefix_layers=tuple(prefix_layer(number) for number in range(last)),
         last_prefix_layer=_read_last(tensors, shape, dtype, device),
-        state_weight=plain('state_proj.weight', width, shape.max_state_dim),
-        state_bias=plain('state_proj.bias', width),
+        state=plain('state_proj', width, shape.max_state_dim, rows=1),
         action_embedding=_read_action_embedding(tensors, shape, denoise_steps, device),
         expert_layers=tuple(expert_layer(number) for number in range(shape.num_layers)),
         expert_norm=RMSNorm.of(
             tensors.take(f'{_EXPERT}.norm.weight', (shape.expert_width,), torch.float32)
             .to(device), shape.eps),
-        action_weight=plain('action_out_proj.weight', shape.max_action_dim, shape.expert_width),
-        action_bias=plain('action_out_proj.bias', shape.max_action_dim))
+        action=plain('action_out_proj', shape.max_action_dim, shape.expert_width,
+                     rows=shape.horizon))
     tensors.refuse_unmapped(known_unused=(
         'model.vlm_with_expert.vlm.lm_head.', f'{_TEXT}.norm.', f'{_TEXT}.layers.{last}.'))
     return model
@@ -151,8 +148,10 @@ def _read_last(
     k, v = (tensors.take(f'{name}.self_attn.{part}_proj.weight', (heads.kv_width, width), dtype)
             for part in 'kv')
     norm = tensors.take(f'{name}.input_layernorm.weight', (width,), torch.float32)
-    return KeyValueLayer(RMSNorm.of(norm.to(device), shape.eps), torch.cat([k, v]).to(device),
-                         heads.num_kv_heads, heads.head_dim)
+    return KeyValueLayer(
+        RMSNorm.of(norm.to(device), shape.eps),
+        Linear(torch.cat([k, v]).to(device), rows=shape.prefix_tokens), heads.num_kv_heads,
+        heads.head_dim)
 
 
 def _read_action_embedding(
@@ -180,4 +179,4 @@ def _read_action_embedding(
     return ActionEmbedding(
         inner=single(on_action @ w_action),
         time_rows=single(rows @ on_time.T + on_action @ b_action + b1),
-        outer=single(w2), bias=single(b2))
+        outer=Linear(single(w2), single(b2), rows=shape.horizon))

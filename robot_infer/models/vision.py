@@ -28,29 +28,27 @@ from torch import Tensor
 import torch.nn.functional as F
 
 from robot_infer.models.checkpoint import TensorReader
+from robot_infer.models.linear import Linear
 from robot_infer.models.shapes import VisionShape
 
 
 @dataclass(frozen=True)
 class _EncoderLayer:
     norm1: tuple[Tensor, Tensor]
-    qkv: tuple[Tensor, Tensor]
-    out: tuple[Tensor, Tensor]
+    qkv: Linear
+    out: Linear
     norm2: tuple[Tensor, Tensor]
-    fc1: tuple[Tensor, Tensor]
-    fc2: tuple[Tensor, Tensor]
+    fc1: Linear
+    fc2: Linear
 
     def __call__(self, x: Tensor, shape: VisionShape) -> Tensor:
-        normed = self._norm(x, self.norm1, shape)
-        qkv = F.linear(normed, *self.qkv).view(-1, 3, shape.num_heads, shape.head_dim)
+        normed = F.layer_norm(x, (shape.width,), *self.norm1, shape.eps)
+        qkv = self.qkv(normed).view(-1, 3, shape.num_heads, shape.head_dim)
         q, k, v = qkv.permute(1, 2, 0, 3)[:, None]
         attended = F.scaled_dot_product_attention(q, k, v)[0]
-        x = x + F.linear(attended.transpose(0, 1).flatten(1), *self.out)
-        normed = self._norm(x, self.norm2, shape)
-        return x + F.linear(F.gelu(F.linear(normed, *self.fc1), approximate='tanh'), *self.fc2)
-
-    def _norm(self, x: Tensor, norm: tuple[Tensor, Tensor], shape: VisionShape) -> Tensor:
-        return F.layer_norm(x, (shape.width,), *norm, shape.eps).to(self.fc1[0].dtype)
+        x = x + self.out(attended.transpose(0, 1).flatten(1))
+        normed = F.layer_norm(x, (shape.width,), *self.norm2, shape.eps)
+        return x + self.fc2(F.gelu(self.fc1(normed), approximate='tanh'))
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ class VisionEncoder:
     positions: Tensor
     layers: tuple[_EncoderLayer, ...]
     post_norm: tuple[Tensor, Tensor]
-    connector: Tensor
+    connector: Linear
 
     def tokens_of(self, height: int, width: int) -> int:
         """Prefix tokens an image of this size becomes."""
@@ -83,7 +81,7 @@ class VisionEncoder:
         for layer in self.layers:
             x = layer(x, self.shape)
         x = F.layer_norm(x, (self.shape.width,), *self.post_norm, self.shape.eps)
-        return F.linear(self._fold(x, rows, columns).to(weight.dtype), self.connector)
+        return self.connector(self._fold(x, rows, columns))
 
     def _position_ids(self, rows: int, columns: int) -> Tensor:
         """Learned position of each patch, by the fraction of the side at which it begins."""
@@ -105,9 +103,12 @@ class VisionEncoder:
 
 def read_vision(
     tensors: TensorReader, prefix: str, shape: VisionShape, dtype: torch.dtype,
-    device: torch.device,
+    device: torch.device, rows: int,
 ) -> VisionEncoder:
-    """Take encoder and connector from a checkpoint; `prefix` ends before `.vision_model`."""
+    """Take encoder and connector from a checkpoint; `prefix` ends before `.vision_model`.
+
+    :param rows: patches of an image.
+    """
     model, width, hidden = f'{prefix}.vision_model', shape.width, shape.hidden
 
     def pair(name: str, *dims: int) -> tuple[Tensor, Tensor]:
@@ -117,17 +118,19 @@ def read_vision(
 
     def layer(number: int) -> _EncoderLayer:
         name = f'{model}.encoder.layers.{number}'
-        q, k, v = (pair(f'{name}.self_attn.{part}_proj', width, width) for part in 'qkv')
+        parts = [pair(f'{name}.self_attn.{part}_proj', width, width) for part in 'qkv']
+        weights, biases = zip(*parts, strict=True)
         return _EncoderLayer(
             norm1=pair(f'{name}.layer_norm1', width),
-            qkv=(torch.cat([q[0], k[0], v[0]]), torch.cat([q[1], k[1], v[1]])),
-            out=pair(f'{name}.self_attn.out_proj', width, width),
+            qkv=Linear(torch.cat(weights), torch.cat(biases), rows=rows),
+            out=Linear(*pair(f'{name}.self_attn.out_proj', width, width), rows=rows),
             norm2=pair(f'{name}.layer_norm2', width),
-            fc1=pair(f'{name}.mlp.fc1', hidden, width),
-            fc2=pair(f'{name}.mlp.fc2', width, hidden))
+            fc1=Linear(*pair(f'{name}.mlp.fc1', hidden, width), rows=rows),
+            fc2=Linear(*pair(f'{name}.mlp.fc2', width, hidden), rows=rows))
 
-    side = shape.image_size // shape.patch
-    folded = width * shape.scale_factor ** 2
+    side, folded = shape.image_size // shape.patch, shape.scale_factor ** 2
+    connector = tensors.take(f'{prefix}.connector.modality_projection.proj.weight',
+                             (shape.text_width, width * folded), dtype)
     return VisionEncoder(
         shape=shape,
         patch=pair(f'{model}.embeddings.patch_embedding', width, 3, shape.patch, shape.patch),
@@ -135,5 +138,4 @@ def read_vision(
                                (side * side, width), dtype).to(device),
         layers=tuple(layer(number) for number in range(shape.num_layers)),
         post_norm=pair(f'{model}.post_layernorm', width),
-        connector=tensors.take(f'{prefix}.connector.modality_projection.proj.weight',
-                               (shape.text_width, folded), dtype).to(device))
+        connector=Linear(connector.to(device), rows=rows // folded))

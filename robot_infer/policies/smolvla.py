@@ -38,7 +38,6 @@ import numpy as np
 from numpy.typing import NDArray
 import torch
 from torch import Tensor
-import torch.nn.functional as F
 
 from robot_infer.actions.normalize import make_normalizer
 from robot_infer.cache import EmbeddingCache, KVStorage, Sequence
@@ -200,7 +199,7 @@ class SmolVLAPolicy:
         return torch.cat([*parts, words[prepared.word_ids] * scale]).float()
 
     def _embed_state(self, state: Tensor) -> Tensor:
-        return F.linear(state, self._model.state_weight, self._model.state_bias)
+        return self._model.state(state)
 
     # --- action head ----------------------------------------------------------------------------
 
@@ -252,7 +251,7 @@ class SmolVLAPolicy:
                 plane, plan = storage.plane(cross_plane), suffix.on_prefix
                 cross_plane += 1
             hidden = layer.finish(hidden, planned_attention(q, plane, plan, self._scale))
-        return F.linear(model.expert_norm(hidden), model.action_weight, model.action_bias)
+        return model.action(model.expert_norm(hidden))
 
     # --- identity -------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from robot_infer_kernels import cpu, paged_attention
+from robot_infer_kernels import cpu, paged_attention, plan_attention
 
 
 @pytest.mark.parametrize('dtype', [torch.float32, torch.bfloat16])
@@ -54,28 +54,50 @@ def test_inference_mode_and_strided_queries_change_no_bit(make):
         assert torch.equal(out, paged_attention(dense, pages.kv, pages.table, 100, 80, 0.2))
 
 
+def read(kv, pages, begin, end):
+    """Keys and values of tokens [begin, end), as attention reads them, twice by one plan."""
+    plan = plan_attention(kv, torch.tensor(pages), end, end, 1, window=end - begin)
+    first, again = cpu._read(kv, plan), cpu._read(kv, plan)
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+    return first
+
+
+def is_view(tensor, kv):
+    return tensor.untyped_storage().data_ptr() == kv.untyped_storage().data_ptr()
+
+
 @pytest.mark.parametrize('pages,copied', [
     ([0], False), ([6], False), ([3, 4, 5], False), ([3, 5], True), ([5, 4], True)])
 def test_neighbouring_blocks_are_read_without_a_copy(make, pages, copied):
     kv = make.normal(2, 8, 16, 2, 8)
     end = 16 * len(pages) - 3
-    keys, values = cpu._views(kv, pages, 0, end)
+    keys, values = read(kv, pages, 0, end)
     gathered = kv[:, pages].flatten(1, 2)[:, :end].transpose(1, 2)
     assert torch.equal(keys[0], gathered[0]) and torch.equal(values[0], gathered[1])
-    owns = keys.untyped_storage().data_ptr() == kv.untyped_storage().data_ptr()
-    assert owns is not copied
+    assert is_view(keys, kv) is not copied
+
+
+@pytest.mark.parametrize('pages', [[3, 4], [4, 3]])
+def test_a_plan_sees_what_was_written_since_its_last_call(make, pages):
+    kv = make.normal(2, 8, 16, 2, 8)
+    plan = plan_attention(kv, torch.tensor(pages), 20, 20, 1)
+    cpu._read(kv, plan)
+    kv.normal_()
+    gathered = kv[:, pages].flatten(1, 2)[:, :20].transpose(1, 2)
+    assert all(torch.equal(got[0], wanted)
+               for got, wanted in zip(cpu._read(kv, plan), gathered, strict=True))
 
 
 def test_a_window_skips_the_pages_before_it(make):
     kv = make.normal(2, 8, 16, 2, 8)
-    keys, values = cpu._views(kv, [7, 1, 2, 3], 20, 45)
+    keys, values = read(kv, [7, 1, 2, 3], 20, 45)
     gathered = kv[:, [7, 1, 2, 3]].flatten(1, 2)[:, 20:45].transpose(1, 2)
     assert torch.equal(keys[0], gathered[0]) and torch.equal(values[0], gathered[1])
-    assert keys.untyped_storage().data_ptr() == kv.untyped_storage().data_ptr()
+    assert is_view(keys, kv)
 
 
 def test_a_plane_whose_blocks_lie_apart_is_read_right(make):
     """A slice of another tensor: neighbours in number, not in memory."""
     kv = make.normal(2, 8, 20, 2, 8)[:, :, :16]
-    keys, _ = cpu._views(kv, [2, 3], 0, 32)
+    keys, _ = read(kv, [2, 3], 0, 32)
     assert torch.equal(keys[0], kv[0, 2:4].flatten(0, 1).transpose(0, 1))
