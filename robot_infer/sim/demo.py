@@ -150,7 +150,7 @@ class Demo:
                 policy.stop()  # its log is complete then
                 told = policy.lines_with('[ERROR]', 'Error')[-1:] or policy.last_lines(3)
                 raise DemoError(
-                    'policy node', expected='success in ' + words, got=' '.join(told),
+                    'policy node', expected='success in ' + words, got=' '.join(told).rstrip('.'),
                     remedy='Mend what it names.')
         driver.await_instruction_listener(FIND_LIMIT_S)
 
