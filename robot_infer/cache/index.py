@@ -45,11 +45,8 @@ class Match:
     length: int
 
 
-@dataclass(frozen=True)
-class _Entry:
-    block: int
-    generation: int
-    end: int
+# (block, generation, end): a plain tuple, since one is made for every page published.
+_Entry = tuple[int, int, int]
 
 
 class PrefixIndex:
@@ -90,14 +87,14 @@ class PrefixIndex:
             if full:
                 if entry is None:
                     break
-                blocks.append(entry.block)
+                blocks.append(entry[0])
                 tail = None
             elif entry is not None:
                 tail = entry
         length = len(blocks) * page_tokens
         if tail is not None:
-            blocks.append(tail.block)
-            length = tail.end
+            block, _, length = tail
+            blocks.append(block)
         self.pool.share(blocks)
         return Match(tuple(blocks), length)
 
@@ -114,7 +111,7 @@ class PrefixIndex:
                 continue
             block = blocks[(key.end - 1) // self.page_tokens]
             self.pool.publish(block)
-            self._entries[key.digest] = _Entry(block, self.pool.generation(block), key.end)
+            self._entries[key.digest] = (block, self.pool.generation(block), key.end)
             self._digests[block].append(key.digest)
 
     def evict(self, count: int) -> list[int]:
@@ -129,13 +126,13 @@ class PrefixIndex:
 
     def clear(self) -> None:
         """Forget every key; cached blocks become free, used ones become private."""
-        for block in {entry.block for entry in self._entries.values()}:
+        for block in {block for block, _, _ in self._entries.values()}:
             self._forget(block)
 
     def entries(self) -> Iterator[tuple[bytes, int, int, int]]:
         """(digest, block, generation, end) of every key (for checks)."""
         for digest, entry in self._entries.items():
-            yield digest, entry.block, entry.generation, entry.end
+            yield digest, *entry
 
     def invariants(self) -> None:
         """Check that keys and published blocks agree; O(keys + blocks).
@@ -163,12 +160,12 @@ class PrefixIndex:
         entry = self._entries.get(key.digest)
         if entry is None:
             return None
-        assert entry.end == key.end, f'one digest for ends {entry.end} and {key.end}'
-        if (self.pool.generation(entry.block) == entry.generation
-                and self.pool.is_published(entry.block)):
+        block, generation, end = entry
+        assert end == key.end, f'one digest for ends {end} and {key.end}'
+        if self.pool.generation(block) == generation and self.pool.is_published(block):
             return entry
         del self._entries[key.digest]  # the block was taken away behind our back
-        self._digests[entry.block].remove(key.digest)
+        self._digests[block].remove(key.digest)
         return None
 
     def _forget(self, block: int) -> None:

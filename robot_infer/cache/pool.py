@@ -213,8 +213,11 @@ class BlockPool:
         self._next[before], self._previous[after] = after, before
 
     def _walk(self, sentinel: int) -> Iterator[int]:
-        block = self._next[sentinel]
-        while block != sentinel:
-            assert self._previous[self._next[block]] == block, f'links around {block} are broken'
-            yield block
-            block = self._next[block]
+        block = sentinel
+        while True:
+            following = self._next[block]
+            assert self._previous[following] == block, f'links around {block} are broken'
+            if following == sentinel:
+                return
+            yield following
+            block = following

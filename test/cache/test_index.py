@@ -200,8 +200,8 @@ def test_a_chain_may_go_through_pages_of_several_prefixes(index, pool):
 
 
 def test_only_keys_within_the_length_are_published(index):
-    put(index, edges('abcdefgh', 6), 6)
-    assert found(index, edges('abcdefgh', 6), 8).length == 6
+    put(index, edges('abcdefgh', 6, 7), 6)
+    assert found(index, edges('abcdefgh', 6, 7), 8).length == 6
     assert len(index) == 2
 
 

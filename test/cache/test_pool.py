@@ -161,6 +161,7 @@ def _swap_links(pool):
     lambda pool: pool._published.__setitem__(4, True),
     lambda pool: pool._published.__setitem__(1, False),
     lambda pool: pool._previous.__setitem__(4, 5),
+    lambda pool: pool._previous.__setitem__(2, 5),  # of the first free block
     lambda pool: setattr(pool, '_num_free', 3),
     lambda pool: setattr(pool, '_num_cached', 0),
     _swap_links,
