@@ -55,9 +55,18 @@ EOF
     echo "ok: $1"
 }
 
-# runs EXECUTABLE: it starts spinning (its node appears), then ends by itself on SIGINT, status 0.
+# runs EXECUTABLE: it says that it is ready within half a minute, and SIGTERM ends it, status 0.
 runs() {
-    "$python" "$repo/tools/check_executable.py" "$1"
+    local pid tries=0
+    "$1" >"$scratch/output" 2>&1 &
+    pid=$!
+    until grep -qE 'waiting for the configure|simulated robot ready' "$scratch/output"; do
+        tries=$((tries + 1))
+        if [ $tries -gt 300 ] || ! kill -0 $pid; then cat "$scratch/output"; return 1; fi
+        sleep 0.1
+    done
+    kill -TERM $pid
+    wait $pid || { cat "$scratch/output"; return 1; }
 }
 
 environment colcon
@@ -74,7 +83,8 @@ for way in plain symlink-install; do
         set +u; . install/setup.bash; set -u
         [ -f install/robot_infer/share/robot_infer/config/robot_infer.yaml ] || die "$way: config"
         [ -f install/robot_infer/share/robot_infer/launch/robot_infer.launch.py ] || die "$way: launch"
-        works "colcon build ($way)" "$scratch/colcon/bin/python" install/robot_infer/lib/robot_infer
+        works "colcon build ($way)" "$scratch/colcon/bin/python" \
+            "$PWD/install/robot_infer/lib/robot_infer"
     ) || exit 1
 done
 
