@@ -17,7 +17,7 @@ endif
 ifeq ($(ROS_DISTRO),humble)
 export ROS_LOCALHOST_ONLY := 1
 endif
-export ROS_LOG_DIR := $(CURDIR)/log/ros
+export ROS_LOG_DIR := $(CURDIR)/log
 # The installed launch files, executables and the ament index of .venv, before those of a ROS 2.
 export AMENT_PREFIX_PATH := $(CURDIR)/$(VENV)$(if $(AMENT_PREFIX_PATH),:$(AMENT_PREFIX_PATH))
 

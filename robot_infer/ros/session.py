@@ -104,9 +104,9 @@ class Session:
 
     def apply_live(self, config: Config) -> None:
         """Take over live settings; raises RobotInferError where they are refused."""
-        self.config = config
         try:
             self.runtime.apply_live(config)
+            self.config = config
         finally:
             self._tell_instruction()
 
