@@ -96,9 +96,9 @@ class DecoderLayer:
 
     def finish(self, x: Tensor, attended: Tensor) -> Tensor:
         """Add the attention's result to x, then the gated MLP: (num_tokens, width) float32."""
-        x = x + self.o(attended.flatten(1))
+        x = self.o.add_to(x, attended.flatten(1))
         gate, up = self.gate_up(self.post_norm(x)).chunk(2, dim=-1)
-        return x + self.down(F.silu(gate).mul_(up))
+        return self.down.add_to(x, F.silu(gate).mul_(up))
 
 
 def read_layer(

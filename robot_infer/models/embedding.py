@@ -33,7 +33,7 @@ class Rotation:
     def __call__(self, x: Tensor) -> Tensor:
         """Rotate x: (num_tokens, num_heads, head_dim), in float32, and return it in its dtype."""
         swapped = x.roll(x.shape[-1] // 2, -1)
-        return torch.addcmul(x * self.cos, swapped, self.sin).type_as(x)
+        return (x * self.cos).addcmul_(swapped, self.sin).type_as(x)
 
 
 class RotaryTable:

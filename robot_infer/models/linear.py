@@ -51,6 +51,8 @@ class Linear:
         self._packed = _can_pack(weight)
         self._weight = (torch.ops.mkldnn._reorder_linear_weight(weight, rows) if self._packed
                         else weight)
+        adds = not self._packed and bias is None and weight.dtype == torch.float32
+        self._transposed = weight.t() if adds else None
 
     def __call__(self, x: Tensor) -> Tensor:
         """x: (num_rows, in), any floating dtype -> (num_rows, out) in the dtype of the weight."""
@@ -60,6 +62,13 @@ class Linear:
             return torch.ops.mkldnn._linear_pointwise.default(
                 x, self._weight, self._bias, 'none', [], '')
         return F.linear(x, self._weight, self._bias)
+
+
+    def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
+        """residual + this projection of x: (num_rows, out) float32; one operation where it can."""
+        if self._transposed is not None:
+            return torch.addmm(residual, x, self._transposed)
+        return residual + self(x)
 
 
 def _can_pack(weight: Tensor) -> bool:

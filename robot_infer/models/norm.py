@@ -46,5 +46,5 @@ class RMSNorm:
 
     def __call__(self, x: Tensor) -> Tensor:
         """x: (num_tokens, width) float32, and so the result."""
-        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-        return x / torch.hypot(length, self.floor) * self.scale
+        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True).hypot_(self.floor)
+        return (x / length).mul_(self.scale)

@@ -60,6 +60,24 @@ _IMAGE_START, _IMAGE_END = ('<fake_token_around_image>', '<global-img>'), (
     '<fake_token_around_image>',)
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where one expert layer's action tokens stand: the same in all denoising steps of a chunk.
+
+    kv: the plane it reads. rotation: at positions behind the prefix where action tokens see each
+    other, at positions from 0 where they see the prefix only (LeRobot). slots: where it writes
+    keys and values of its own; None where it has none.
+    """
+
+    kv: Tensor
+    plan: AttentionPlan
+    rotation: Rotation
+    slots: Tensor | None = None
+
+
+Suffix = tuple[Place, ...]
+
+
 class SmolVLAPolicy:
     """A SmolVLA checkpoint, ready to run; what it remembers between calls never shows."""
 
@@ -220,7 +238,7 @@ class SmolVLAPolicy:
             suffix = self.place(storage, sequence, noise.shape[0])
             x, states = noise, []
             for step in range(self._steps):
-                velocity = self.velocity(storage, suffix, x, step)
+                velocity = self.velocity(suffix, x, step)
                 x = x + (-1.0 / self._steps) * velocity
                 states.append(x)
         finally:
@@ -228,29 +246,34 @@ class SmolVLAPolicy:
         return states
 
     def place(self, storage: KVStorage, sequence: Sequence, count: int) -> Suffix:
-        """Make room for action tokens behind the prefix, and plan what all steps will read."""
-        prefix, kv = sequence.length, storage.plane(0)
+        """Make room for action tokens behind the prefix, and plan what each layer reads."""
+        prefix, shape, kv = sequence.length, self.shape, storage.plane(0)
         slots = sequence.append(count)
         limit = torch.arange(prefix + 1, prefix + 1 + count, device=self._device)
-        return Suffix(
-            slots=slots, own=self._rotary.at(prefix, count), cross=self._rotary.at(0, count),
-            on_all=plan_attention(kv, sequence.table, prefix + count, limit, count),
-            on_prefix=plan_attention(kv, sequence.table, prefix, prefix, count))
-
-    def velocity(self, storage: KVStorage, suffix: Suffix, x: Tensor, step: int) -> Tensor:
-        """Velocity of the noisy actions x: (horizon, max_action_dim) at one denoising step."""
-        model, shape = self._model, self.shape
-        hidden, cross_plane = model.action_embedding(x, step), shape.num_layers
-        for number, layer in enumerate(model.expert_layers):
+        own, cross = self._rotary.at(prefix, count), self._rotary.at(0, count)
+        on_all = plan_attention(kv, sequence.table, prefix + count, limit, count)
+        on_prefix = plan_attention(kv, sequence.table, prefix, prefix, count)
+        places, cross_plane = [], shape.num_layers
+        for number in range(shape.num_layers):
             if shape.is_self_layer(number):
-                q, k, v = layer.project(hidden, suffix.own)
-                plane, plan = storage.plane(number), suffix.on_all
-                append_kv(k, v, plane, suffix.slots)
+                places.append(Place(storage.plane(number), on_all, own, slots))
             else:
-                q = layer.project_query(hidden, suffix.cross)
-                plane, plan = storage.plane(cross_plane), suffix.on_prefix
+                places.append(Place(storage.plane(cross_plane), on_prefix, cross))
                 cross_plane += 1
-            hidden = layer.finish(hidden, planned_attention(q, plane, plan, self._scale))
+        return tuple(places)
+
+    def velocity(self, suffix: Suffix, x: Tensor, step: int) -> Tensor:
+        """Velocity of the noisy actions x: (horizon, max_action_dim) at one denoising step."""
+        model = self._model
+        hidden = model.action_embedding(x, step)
+        for layer, place in zip(model.expert_layers, suffix, strict=True):
+            if place.slots is None:
+                q = layer.project_query(hidden, place.rotation)
+            else:
+                q, k, v = layer.project(hidden, place.rotation)
+                append_kv(k, v, place.kv, place.slots)
+            attended = planned_attention(q, place.kv, place.plan, self._scale)
+            hidden = layer.finish(hidden, attended)
         return model.action(model.expert_norm(hidden))
 
     # --- identity -------------------------------------------------------------------------------
@@ -267,22 +290,6 @@ class SmolVLAPolicy:
         digest.update(folder.weights_digest())
         digest.update(repr((self.shape, str(dtype), str(self._device))).encode())
         return digest.digest()
-
-
-@dataclass(frozen=True)
-class Suffix:
-    """Where the action tokens of one chunk stand, the same in all layers and denoising steps.
-
-    own: rotation in layers where they see each other, at their positions behind the prefix;
-    cross: in layers where they see the prefix only, whose positions count from 0 (LeRobot).
-    on_all, on_prefix: what they read there.
-    """
-
-    slots: Tensor
-    own: Rotation
-    cross: Rotation
-    on_all: AttentionPlan
-    on_prefix: AttentionPlan
 
 
 def _normalizers(folder: CheckpointFolder, policy: SmolVLAPolicy):  # noqa: ANN202

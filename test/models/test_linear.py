@@ -41,6 +41,21 @@ def test_equals_its_definition_for_any_number_of_rows(sizes, with_bias, rows):
     torch.testing.assert_close(project(x).double(), wanted, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize('dtype', [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize('with_bias', [False, True])
+@pytest.mark.parametrize('sizes', [(24, 40), (360, 2048)])
+def test_adding_to_a_residual_is_the_sum_in_float32(sizes, with_bias, dtype):
+    weight, bias = _make(*sizes, dtype=dtype)
+    project = Linear(weight, bias if with_bias else None, rows=16)
+    generator = torch.Generator().manual_seed(2)
+    x = torch.randn(5, sizes[0], generator=generator).to(dtype)
+    residual = torch.randn(5, sizes[1], generator=generator)
+    before = residual.clone()
+    out = project.add_to(residual, x)
+    assert out.dtype == torch.float32 and torch.equal(residual, before)
+    torch.testing.assert_close(out, residual + project(x).float(), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize('sizes', [(24, 40), (360, 2048)])
 def test_computes_in_the_dtype_of_its_weight(sizes):
     weight, bias = _make(*sizes, dtype=torch.bfloat16)

@@ -137,7 +137,7 @@ def test_velocity_of_each_denoising_step_given_the_references_own_points(case):
         suffix = run.policy.place(run.storage, sequence, noise.shape[0])
         points = [noise, *step['points'][:-1]]
         for number, point in enumerate(points):
-            got = run.policy.velocity(run.storage, suffix, point, number)
+            got = run.policy.velocity(suffix, point, number)
             _close(got, step['velocities'][number])
         sequence.release()
 
