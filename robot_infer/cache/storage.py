@@ -15,7 +15,7 @@
 """The memory behind the pages: keys and values, and the block tables that name them.
 
 What lives here: tensors, taken once. What does not: who owns which block (pool.py, sequence.py).
-With index.py's keys apart, this and embeddings.py are the only torch of the cache.
+This and embeddings.py are the only torch of the cache.
 """
 
 from __future__ import annotations
