@@ -118,7 +118,7 @@ class TensorReader:
         return tuple(self._file.get_slice(name).get_shape())
 
     def take(self, name: str, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-        """Load one tensor.
+        """Load one tensor into memory of its own.
 
         :raises CheckpointError: where it is missing, was misshapen, or holds NaN or infinity.
         """
@@ -133,7 +133,8 @@ class TensorReader:
         if not torch.isfinite(tensor).all():
             raise CheckpointError(f'tensor {name} in {self.path}', expected='finite numbers',
                                   got='NaN or infinity', remedy='Copy the checkpoint again.')
-        return tensor.to(dtype)
+        # A copy: the mapped file could be paged out, and be read again while the robot moves.
+        return tensor.to(dtype, copy=True)
 
     def count(self, prefix: str) -> int:
         """How many numbered children (`prefix.0.`, `prefix.1.`, ...) the file holds."""
