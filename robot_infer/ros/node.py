@@ -32,11 +32,13 @@ import sys
 import traceback
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from lifecycle_msgs.srv import ChangeState
 import psutil
 import rclpy
 from rclpy.clock import Clock as RosClock
 from rclpy.clock import ClockType
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleState, Node, TransitionCallbackReturn
 
 from robot_infer import transport
@@ -49,6 +51,7 @@ from robot_infer.ros.parameters import Parameters
 from robot_infer.ros.session import Session
 
 NAME = 'robot_infer'
+RCLError = rclpy_implementation.RCLError  # rclpy gives it no public name
 _SWITCH_INTERVAL_S = 0.0005
 _WATCH_PERIOD_S = 0.2  # how soon a change is seen in the log and in ~/status
 
@@ -77,6 +80,7 @@ class PolicyNode(Node):
         # back may silence the reports.
         self._steady = RosClock(clock_type=ClockType.STEADY_TIME)
         self.create_timer(_WATCH_PERIOD_S, self._watch, clock=self._steady)
+        self._answer_impossible_transitions()
         self.get_logger().info('unconfigured: waiting for the configure transition')
 
     # Lifecycle. Each callback is wrapped: rclpy swallows exceptions of transitions without a word.
@@ -147,6 +151,25 @@ class PolicyNode(Node):
             return TransitionCallbackReturn.SUCCESS
         self._report_soon()
         return failed
+
+    def _answer_impossible_transitions(self) -> None:
+        """On Humble and Jazzy such a request raises and gets no answer (rclpy 1209): give one."""
+        service = getattr(self, '_service_change_state', None)
+        if service is None:
+            return
+        ask = service.callback
+
+        def answer(
+            request: ChangeState.Request, response: ChangeState.Response,
+        ) -> ChangeState.Response:
+            try:
+                return ask(request, response)
+            except RCLError as error:
+                self.get_logger().error(f'transition {request.transition.id} is not possible '
+                                        f'while {self._state} ({error})')
+                response.success = False
+                return response
+        service.callback = answer
 
     def _configure(self) -> None:
         config = self._settings.config()
@@ -262,10 +285,7 @@ def _change_key(status: diagnostics.NodeStatus, runtime: RuntimeStatus | None) -
 
 
 def _spin(node: PolicyNode) -> None:
-    """Spin until shutdown. What a callback raises is logged; it does not end the node.
-
-    On Humble and Jazzy a request for an invalid transition raises out of spin (rclpy 1209).
-    """
+    """Spin until shutdown. What a callback raises is logged; it does not end the node."""
     executor = SingleThreadedExecutor()
     executor.add_node(node)
     while node.context.ok():
@@ -299,6 +319,8 @@ def main(args: Sequence[str] | None = None) -> int:
         _complain(error)
         return 2
     finally:
+        for number in (signal.SIGINT, signal.SIGTERM):  # a second one must not cut this short
+            signal.signal(number, signal.SIG_IGN)
         if node is not None:
             node.end()
             node.destroy_node()
