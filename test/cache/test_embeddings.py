@@ -67,6 +67,13 @@ def test_putting_a_known_frame_again_takes_no_second_entry(cache):
     assert torch.equal(cache.get('left', b'1'), frame(7))
 
 
+def test_putting_a_known_frame_again_is_a_use(cache):
+    for value in (1, 2, 3, 1, 4):
+        cache.put('left', bytes([value]), frame(value))
+    assert cache.get('left', b'\x02') is None
+    assert torch.equal(cache.get('left', b'\x01'), frame(1))
+
+
 def test_a_view_stays_good_for_as_many_puts_as_there_are_entries(cache):
     view = cache.put('left', b'1', frame(1))
     cache.put('left', b'2', frame(2))
