@@ -40,7 +40,9 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except RobotInferError as error:
             click.echo(f'{error.name}: {error}', err=True)
-            ctx.exit(2)
+        except ModuleNotFoundError as error:
+            click.echo(f'{error}: robot-infer doctor says what to do', err=True)
+        ctx.exit(2)
 
 
 @click.group(cls=_Commands, context_settings={'help_option_names': ['-h', '--help']})

@@ -75,3 +75,11 @@ def test_a_named_error_is_one_line_and_status_2(monkeypatch):
     assert result.exit_code == 2
     assert result.output == 'ConfigError: parameter x: expected y; got z. Do it.\n'
     assert isinstance(result.exception, SystemExit)
+
+
+def test_a_missing_library_is_one_line_too(monkeypatch):
+    monkeypatch.setitem(sys.modules, 'rich.console', None)
+    result = run('doctor')
+    assert result.exit_code == 2
+    (line,) = result.output.splitlines()
+    assert 'rich.console' in line and 'doctor' in line
