@@ -23,9 +23,6 @@ import torch
 
 from robot_infer.cache import BlockPool, KVStorage, PagedCache, PrefixIndex
 
-# More threads than idle cores cost these tiny shapes a factor of twenty.
-torch.set_num_threads(1)
-
 
 def small_cache(num_blocks: int = 12, page_tokens: int = 4, max_blocks: int = 6,
                 num_planes: int = 2, poison: bool = True) -> PagedCache:

@@ -25,9 +25,6 @@ import torch
 
 from robot_infer_kernels import append_kv
 
-# More threads than idle cores cost these tiny shapes a factor of twenty.
-torch.set_num_threads(1)
-
 
 @dataclass(frozen=True)
 class Pages:
