@@ -23,8 +23,8 @@ in microseconds:
       50 x  384 x  360      153      141        16 x   96 x  512      21       27
 
 so: from 2^17 entries on. A number of rows met for the first time costs oneDNN about 0.4 ms for
-each shape of weight, once (a prompt of another length). The layout is chosen by the shape alone, never by a race at start, so
-that equal inputs give equal bits in every process.
+each shape of weight, once (a prompt of another length). The layout is chosen by the shape alone,
+never by a race at start, so that equal inputs give equal bits in every process.
 """
 
 from __future__ import annotations
