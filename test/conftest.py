@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""For all tests: one thread. More than there are idle cores cost tiny shapes a factor of twenty."""
+"""For all tests: one thread. More threads than idle cores slow tiny shapes down twentyfold."""
 
 from __future__ import annotations
 
