@@ -74,6 +74,8 @@ fi
 
 if imports "$python" torch; then
     say "keeping torch $("$python" -c 'import torch; print(torch.__version__)')"
+    "$python" -c 'import torch, sys; sys.exit(torch.__version__ < (2, 4))' ||
+        say 'WARNING: torch 2.4 or newer is expected; install one, or things may fail.'
 else
     say "installing $torch"
     pip install --quiet -c "$constraints" "$torch"
