@@ -198,6 +198,11 @@ class Runtime:
         assert not self.running, 'begin_inference is for lock-step use'
         return self._inference.begin()
 
+    def check_inputs(self) -> None:
+        """Only look whether an observation could be made, so that stale inputs become faults."""
+        assert not self.running, 'check_inputs is for lock-step use'
+        self._inference.check_inputs()
+
     def deliver(self, pending: Pending) -> bool:
         """The second half: hand the chunk over; False where it is refused, too late or void."""
         assert not self.running, 'deliver is for lock-step use'

@@ -31,6 +31,7 @@ from rich.table import Table
 
 from robot_infer.config import Config
 from robot_infer.control.inference import Engine
+from robot_infer.control.lockstep import DEFAULT_LATENCY_TICKS
 from robot_infer.engine import Engine as LoadedEngine
 from robot_infer.errors import RobotInferError
 from robot_infer.report.summary import wilson_interval
@@ -40,7 +41,6 @@ from robot_infer.sim.episodes import EpisodePlan, Judge, Mover, plan_episode
 from robot_infer.sim.lockstep import LockStep
 from robot_infer.sim.world import CONTROL_PERIOD_S
 
-DEFAULT_LATENCY_TICKS = 2
 THRESHOLD_PLAIN = 0.90
 THRESHOLD_MOVED = 0.80
 
