@@ -301,6 +301,15 @@ def _spin(node: PolicyNode) -> None:
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the node until SIGINT or SIGTERM; returns the exit status."""
+    try:
+        return _run(args)
+    except KeyboardInterrupt:  # a second Ctrl-C, before `_run` could turn a deaf ear
+        _ignore_signals()
+        rclpy.try_shutdown()
+        return 0
+
+
+def _run(args: Sequence[str] | None) -> int:
     # The control tick waits for the interpreter's lock at most this long behind Python code of the
     # worker (5 ms by default): 87 of 360 ticks were late by over 10 ms so, 32 with this.
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
@@ -319,13 +328,17 @@ def main(args: Sequence[str] | None = None) -> int:
         _complain(error)
         return 2
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM):  # a second one must not cut this short
-            signal.signal(number, signal.SIG_IGN)
+        _ignore_signals()  # a second one must not cut this short
         if node is not None:
             node.end()
             node.destroy_node()
         rclpy.try_shutdown()
     return 0
+
+
+def _ignore_signals() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _complain(error: Exception) -> None:
