@@ -40,7 +40,7 @@ class TickRecord(NamedTuple):
     """One control tick: when it began, how late that was, and where its action came from.
 
     late: whether it began after its deadline. skipped: periods before it that had no tick at all.
-    reason: why a fallback was taken, '' for an action of a chunk.
+    reason: why a fallback was taken, '' for an action of a chunk. epoch: of that chunk, else -1.
     """
 
     time_ns: int
@@ -49,6 +49,7 @@ class TickRecord(NamedTuple):
     late: bool = False
     skipped: int = 0
     reason: str = ''
+    epoch: int = -1
 
     @property
     def missed(self) -> int:
@@ -63,6 +64,7 @@ class StepRecord:
     started_ns: when its observation was taken; ended_ns: when its chunk was there.
     stages_s: seconds per stage in the order they ran: `observe`, then the engine's own.
     frame_age_s: from the oldest frame's stamp to the chunk; None where stamps cannot be trusted.
+    frame_stamps_ns, state_stamp_ns: what it looked at, by the senders' stamps.
     """
 
     epoch: int
@@ -77,6 +79,8 @@ class StepRecord:
     pages_total: int
     frame_age_s: float | None = None
     ticks: tuple[TickRecord, ...] = ()
+    frame_stamps_ns: Mapping[str, int] = field(default_factory=dict)
+    state_stamp_ns: int = 0
 
     @classmethod
     def from_chunk(
@@ -91,7 +95,8 @@ class StepRecord:
             stages_s={'observe': observe_s, **report.stages_s}, deadline_s=deadline_s,
             tokens_total=report.tokens_total, tokens_computed=report.tokens_computed,
             cameras_encoded=report.cameras_encoded, pages_used=report.pages_used,
-            pages_total=report.pages_total, frame_age_s=frame_age_s, ticks=tuple(ticks))
+            pages_total=report.pages_total, frame_age_s=frame_age_s, ticks=tuple(ticks),
+            frame_stamps_ns=chunk.frame_stamps_ns, state_stamp_ns=chunk.state_stamp_ns)
 
     @property
     def duration_s(self) -> float:

@@ -42,7 +42,8 @@ class StepRecorder:
         """Take one control tick. Called by the control thread; takes no lock."""
         lateness_s = max(0, started_ns - scheduled_ns) / 1e9
         self._ticks.append(TickRecord(
-            started_ns, lateness_s, command.source, late, skipped, command.reason))
+            started_ns, lateness_s, command.source, late, skipped, command.reason,
+            command.epoch))
 
     def step(
         self, chunk: ActionChunk, *, observe_s: float, ended_ns: int, deadline_s: float,
