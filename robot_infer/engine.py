@@ -146,7 +146,7 @@ class Engine:
             reused = sequence.length
             encoded = self._prefill(prepared, sequence, keys, stages)
             with stages('denoise'):
-                normal = policy.act(self._storage, sequence, horizon)
+                normal = policy.act(prepared, self._storage, sequence, horizon)
             with stages('postprocess'):
                 values = _checked(normal)
         except BaseException:

@@ -83,7 +83,8 @@ class Policy(Protocol):
         """Append prefix tokens [start, end), one attention group, to the sequence."""
         ...
 
-    def act(self, storage: KVStorage, sequence: Sequence, horizon: int) -> NDArray[np.float32]:
+    def act(self, prepared: Prepared, storage: KVStorage, sequence: Sequence, horizon: int,
+            ) -> NDArray[np.float32]:
         """Run the action head over the prefix: (horizon, action_dim), physical units.
 
         The sequence is left as it was.

@@ -120,7 +120,7 @@ class SmolVLAPolicy:
         self._rotary = RotaryTable(
             shape.attention.head_dim, self.prefix_shape.max_prefix + shape.horizon, device)
         self._scale = shape.attention.head_dim ** -0.5
-        self._noise = _noise(noise_seed, shape.horizon, shape.max_action_dim).to(device)
+        self._noise_seed = noise_seed
         self._domain = self._describe(folder, dtype)
 
     # --- layout ---------------------------------------------------------------------------------
@@ -221,11 +221,26 @@ class SmolVLAPolicy:
 
     # --- action head ----------------------------------------------------------------------------
 
-    def act(self, storage: KVStorage, sequence: Sequence, horizon: int) -> NDArray[np.float32]:
+    def act(self, prepared: Prepared, storage: KVStorage, sequence: Sequence, horizon: int,
+            ) -> NDArray[np.float32]:
         """Denoise a chunk over the prefix; its own tokens live in pages that are given back."""
-        actions = self.denoise(storage, sequence, self._noise[:horizon])[-1]
+        noise = self.noise_for(prepared.layout)[:horizon]
+        actions = self.denoise(storage, sequence, noise)[-1]
         values = actions[:, :self.action_dim].float().cpu().numpy()
         return self._normalize_action.unnormalize(values)
+
+    def noise_for(self, layout: Layout) -> Tensor:
+        """The noise a chunk starts from: (horizon, max_action_dim) float32.
+
+        Drawn from the seed and from what is observed: equal observations give equal actions, to
+        the last bit and in any order, and different ones start from different noise, so that one
+        draw does not bias a whole run. Of the longest chunk, so that a shorter one is its head.
+        """
+        seed = hashlib.blake2b(
+            layout.identity, key=self._noise_seed.to_bytes(8, 'little'), digest_size=8).digest()
+        generator = torch.Generator().manual_seed(int.from_bytes(seed, 'little') >> 1)
+        size = (self.shape.horizon, self.shape.max_action_dim)
+        return torch.randn(size, generator=generator, dtype=torch.float32).to(self._device)
 
     def denoise(self, storage: KVStorage, sequence: Sequence, noise: Tensor) -> list[Tensor]:
         """Integrate the velocity field from noise (t = 1) to actions (t = 0), Euler.
@@ -308,12 +323,3 @@ def _normalizers(folder: CheckpointFolder, policy: SmolVLAPolicy):  # noqa: ANN2
         folder.statistics('policy_postprocessor', 'unnormalizer_processor'),
         'policy_postprocessor.json and its state file')
     return state, action
-
-
-def _noise(seed: int, horizon: int, width: int) -> Tensor:
-    """The noise every chunk starts from: fixed by the seed, so equal inputs give equal actions.
-
-    Drawn row by row, so that a shorter chunk starts from the head of the same noise.
-    """
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn((horizon, width), generator=generator, dtype=torch.float32)

@@ -70,6 +70,14 @@ class Layout:
         assert groups == sorted(groups), 'attention groups must not decrease along the prefix'
         assert all(not s.ids or len(s.ids) == s.length for s in self.segments)
 
+    @cached_property
+    def identity(self) -> bytes:
+        """32 bytes that fix every token, whatever weights and dtype they are computed with."""
+        digest = hashlib.blake2b(digest_size=32)
+        for segment, start, end in self.spans:
+            digest.update(segment.identify(end - start))
+        return digest.digest()
+
     @property
     def length(self) -> int:
         """Tokens in the prefix."""

@@ -26,7 +26,9 @@ import torch
 from robot_infer.cache import BlockPool, EmbeddingCache, KVStorage, PagedCache, PrefixIndex
 from robot_infer.errors import InstructionError
 from robot_infer.models.checkpoint import CheckpointFolder
+from robot_infer.policies.base import Prepared
 from robot_infer.policies.smolvla import SmolVLAPolicy
+from robot_infer.prompt.layout import Layout, Segment
 
 sys.path.insert(0, str(Path(__file__).parent))
 from golden_case import CASES, GoldenCase, GoldenStep  # noqa: E402
@@ -46,7 +48,10 @@ class Run:
 
     def prefill(self, step: GoldenStep):
         """Cold prefill of one observation; returns the sequence."""
-        prepared = self.policy.prepare(step.observation)
+        return self.prefill_prepared(self.policy.prepare(step.observation))
+
+    def prefill_prepared(self, prepared: Prepared):
+        """The same, of an observation made ready."""
         sequence = self.cache.open((), 0)
         embedded, _ = self.policy.embed(prepared, self.embeddings)
         for start, end in prepared.layout.pieces(0):
@@ -171,13 +176,28 @@ def test_a_truncated_chunk_is_the_head_of_the_full_one(case):
 def test_act_takes_the_head_of_its_noise_for_a_shorter_horizon_and_leaves_the_prefix():
     case = GoldenCase('one_camera')
     run = _run(case)
-    sequence = run.prefill(case.steps()[0])
+    prepared = run.policy.prepare(case.steps()[0].observation)
+    sequence = run.prefill_prepared(prepared)
     length, before = sequence.length, run.entries(sequence, 0).clone()
-    full = run.policy.act(run.storage, sequence, run.policy.horizon)
-    head = run.policy.act(run.storage, sequence, 3)
+    full = run.policy.act(prepared, run.storage, sequence, run.policy.horizon)
+    head = run.policy.act(prepared, run.storage, sequence, 3)
     _close(torch.from_numpy(head), torch.from_numpy(full[:3]))
     assert sequence.length == length
     assert torch.equal(run.entries(sequence, 0), before)
+
+
+def test_noise_follows_from_the_seed_and_from_what_is_observed():
+    case = GoldenCase('one_camera')
+    policy, other = _run(case).policy, _run(case, noise_seed=1).policy
+    layouts = [policy.prepare(step.observation).layout for step in case.steps()]
+    again = policy.prepare(case.steps()[0].observation).layout
+    noise = policy.noise_for(layouts[0])
+    assert torch.equal(noise, policy.noise_for(again))
+    assert not torch.equal(noise, policy.noise_for(layouts[1]))  # only the state differs
+    assert not torch.equal(noise, other.noise_for(layouts[0]))
+    many = torch.cat([policy.noise_for(Layout(b'', (Segment('s', 1, 0, bytes([n])),))).flatten()
+                      for n in range(200)])
+    assert abs(many.mean()) < 0.03 and abs(many.std() - 1) < 0.03
 
 
 def test_a_prompt_that_lerobot_would_cut_is_refused():
