@@ -63,10 +63,15 @@ class Engine(Protocol):
 
 @dataclass(frozen=True)
 class Pending:
-    """A chunk on its way from the policy to the robot, with the ticket of its observation."""
+    """A chunk on its way from the policy to the robot, with the ticket of its observation.
+
+    observe_s: what reading the inputs and decoding the frames took; ended_ns: when it was there.
+    """
 
     chunk: ActionChunk
     ticket: Ticket
+    observe_s: float
+    ended_ns: int
 
 
 class Inference:
@@ -122,17 +127,24 @@ class Inference:
                 chunk.report, wait_s=wait_s, began_ns=began_ns, observed_ns=observed_ns,
                 finished_ns=finished_ns,
                 late=finished_ns - began_ns > self.deadline_s * NS_PER_S)
-            if self._recorder is not None:
-                self._recorder.step(
-                    chunk, observe_s=(observed_ns - began_ns) / NS_PER_S, ended_ns=finished_ns,
-                    deadline_s=self.deadline_s, inputs=assembly.ticket.inputs)
-            return Pending(chunk, assembly.ticket)
+            return Pending(
+                chunk, assembly.ticket, (observed_ns - began_ns) / NS_PER_S, finished_ns)
         except Exception as error:
             self.fail(error)
             return None
 
     def deliver(self, pending: Pending) -> bool:
         """Check the chunk and put it into the buffer; False where it does not get there."""
+        accepted = self._put(pending)
+        self._tell(pending)  # behind the chunk, which it must neither delay nor lose
+        return accepted
+
+    def fail(self, error: BaseException) -> None:
+        """A step ended in `error`: write it on the board and count it."""
+        self._step_faults.add(self._faults.report(error))
+        self.statistics.failed()
+
+    def _put(self, pending: Pending) -> bool:
         refusal = self._limits.refusal(pending.chunk.values)
         if refusal is not None:
             self._step_faults.add(self._faults.report(refusal.error))
@@ -141,10 +153,15 @@ class Inference:
         self._clear(self._step_faults)
         return self._buffer.put(pending.chunk, pending.ticket) is Delivery.ACCEPTED
 
-    def fail(self, error: BaseException) -> None:
-        """A step ended in `error`: write it on the board and count it."""
-        self._step_faults.add(self._faults.report(error))
-        self.statistics.failed()
+    def _tell(self, pending: Pending) -> None:
+        if self._recorder is None:
+            return
+        try:
+            self._recorder.step(
+                pending.chunk, observe_s=pending.observe_s, ended_ns=pending.ended_ns,
+                deadline_s=self.deadline_s, inputs=pending.ticket.inputs)
+        except Exception as error:
+            self._step_faults.add(self._faults.report(error))
 
     def _step(self, observation: Observation, ticket: Ticket) -> ActionChunk:
         try:
