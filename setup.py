@@ -67,6 +67,7 @@ setup(
     options=options,
     install_requires=[
         'click>=8.0',
+        'ddsketch>=3.0',
         'matplotlib>=3.5',
         'numpy>=1.26',
         'opencv-python-headless>=4.8',

@@ -56,7 +56,8 @@ class PolicySettings(_Group):
         '', 'LeRobot checkpoint folder; empty means the demo policy that ships with the package.')
     dtype: Literal['fp32', 'bf16'] = _setting(
         'fp32', 'Precision of weights and pages. fp32 is exact against the reference.')
-    device: str = _setting('cpu', 'Torch device the policy runs on; cpu is the one this version has kernels for.')
+    device: str = _setting(
+        'cpu', 'Torch device the policy runs on; cpu is the one this version has kernels for.')
     threads: int = _setting(
         0, 'Threads for the model; 0 means one less than there are cores, at least one.',
         low=0, high=256)
@@ -66,7 +67,12 @@ class PolicySettings(_Group):
     denoise_steps: int = _setting(
         0, 'Euler steps of the action head; 0 means the checkpoint\'s own. Fewer steps are an '
         'approximation.', unit='steps', low=0, high=1000)
-    seed: int = _setting(0, 'Seed of the noise that the action head starts from.', low=0)
+    seed: int = _setting(
+        0, 'Seed of the noise that the action head starts from; the noise follows from it and '
+        'from what is observed.', low=0, high=2 ** 63 - 1)
+    process: bool = _setting(
+        True, 'Run the policy in a process of its own, so that neither its work nor its end can '
+        'delay a control tick.')
 
 
 class CameraSettings(_Group):
@@ -127,6 +133,19 @@ class InferenceSettings(_Group):
     deadline_s: float = _setting(
         0.1, 'An inference step that takes longer is counted as late.', unit='s', low=0.001,
         high=60.0, live=True)
+    ladder: bool = _setting(
+        True, 'Where a step is predicted to be late, do less: a shorter chunk, then the last '
+        'frames with the newest state, then fewer denoising steps where they are allowed.',
+        live=True)
+    ladder_memory_s: float = _setting(
+        10.0, 'How long step times are remembered for the prediction; what was slow is tried '
+        'again after that.', unit='s', low=0.1, high=3600.0)
+    min_horizon: int = _setting(
+        0, 'Shortest chunk of the ladder; 0 means what covers a deadline and a period of '
+        'inference.', unit='actions', low=0, high=1000)
+    min_denoise_steps: int = _setting(
+        0, 'Denoising steps of the last rung of the ladder, an approximation; 0 means that it is '
+        'not allowed.', unit='steps', low=0, high=1000)
 
 
 class ControlSettings(_Group):
@@ -151,6 +170,15 @@ class ControlSettings(_Group):
     max_jump: float = _setting(
         0.0, 'Largest allowed difference between the first action of a chunk still to be sent and '
         'the measured position, per joint; 0 means no limit.', unit='joint units', low=0.0)
+    max_consecutive_misses: int = _setting(
+        0, 'Control periods in a row that were late, skipped or without an action, after which '
+        'the robot is stopped: the fallback is sent until the node is activated again. 0 means '
+        'never.', unit='periods', low=0, live=True)
+    deactivate_on_stop: bool = _setting(
+        False, 'Deactivate the node when it has stopped the robot for good.', live=True)
+    max_clock_jump_s: float = _setting(
+        1.0, 'A ROS clock that jumps further forward makes frames, state and chunks void, as '
+        'every jump back does.', unit='s', low=0.01, high=3600.0)
 
 
 class DiagnosticsSettings(_Group):
@@ -160,6 +188,61 @@ class DiagnosticsSettings(_Group):
     publish_steps: bool = _setting(
         False, 'Publish one line of JSON per inference step on ~/step: stages, tokens, pages, '
         'ticks; the demo\'s report is made of them.')
+
+
+    input_age_warn_s: float = _setting(
+        0.5, 'A control tick whose frames are older is a stale tick; WARN where the 99th '
+        'percentile is.', unit='s', low=0.001, high=60.0, live=True)
+    end_to_end_warn_s: float = _setting(
+        0.7, 'WARN where the 99th percentile from oldest image to action is longer.', unit='s',
+        low=0.001, high=60.0, live=True)
+    periodicity_mean_error_warn_hz: float = _setting(
+        5.0, 'WARN where the mean rate of control ticks is further off.', unit='Hz', low=0.0,
+        high=1000.0, live=True)
+    periodicity_mean_error_error_hz: float = _setting(
+        10.0, 'ERROR where the mean rate of control ticks is further off.', unit='Hz', low=0.0,
+        high=1000.0, live=True)
+    periodicity_std_warn_s: float = _setting(
+        0.005, 'WARN where the standard deviation of the control period is larger.', unit='s',
+        low=0.0, high=10.0, live=True)
+    periodicity_std_error_s: float = _setting(
+        0.05, 'ERROR where the standard deviation of the control period is larger.', unit='s',
+        low=0.0, high=10.0, live=True)
+    execution_time_warn_s: float = _setting(
+        0.005, 'WARN where the 99th percentile of a control tick\'s own time is longer.', unit='s',
+        low=0.0, high=10.0, live=True)
+    execution_time_error_s: float = _setting(
+        0.02, 'ERROR where the 99th percentile of a control tick\'s own time is longer.',
+        unit='s', low=0.0, high=10.0, live=True)
+
+
+class RealtimeSettings(_Group):
+    priority: int = _setting(
+        0, 'SCHED_FIFO priority of the control tick and of the guard; 0 leaves the scheduler as '
+        'it is. Stay below 50, where a real-time kernel runs its interrupts.', low=0, high=99)
+    cpu_affinity: str = _setting(
+        '', 'Cores for the control tick and the guard, as taskset takes them (0,2-3); empty '
+        'means all.')
+    lock_memory: bool = _setting(
+        False, 'Keep what the process has touched in memory (mlockall).')
+    freeze_gc: bool = _setting(
+        True, 'Let the garbage collector forget what is there when the node is activated, so '
+        'that its pauses stay short.')
+    cuda_spin: bool = _setting(
+        False, 'Let the policy wait for a CUDA device by spinning: less latency for one busy '
+        'core.')
+
+
+class GuardSettings(_Group):
+    timeout_s: float = _setting(
+        0.0, 'The guard takes over when no action came for this long; 0 means one and a half '
+        'control periods.', unit='s', low=0.0, high=60.0)
+    fallback: Literal['hold', 'zero', 'stop'] = _setting(
+        'hold', 'What the guard sends: hold repeats the last action (at first the measured '
+        'position), zero sends zeros, stop holds until the node is activated again.')
+    max_s: float = _setting(
+        0.0, 'How long the guard sends its substitute; then it falls silent until actions come '
+        'again. 0 means for ever.', unit='s', low=0.0, high=86_400.0)
 
 
 class Config(_Group):
@@ -173,6 +256,8 @@ class Config(_Group):
     inference: InferenceSettings = InferenceSettings()
     control: ControlSettings = ControlSettings()
     diagnostics: DiagnosticsSettings = DiagnosticsSettings()
+    realtime: RealtimeSettings = RealtimeSettings()
+    guard: GuardSettings = GuardSettings()
 
     @classmethod
     def from_flat(cls, values: Mapping[str, object]) -> Config:

@@ -36,10 +36,20 @@ class RobotInferError(Exception):
         self.got = got
         self.remedy = remedy
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pass from process to process whole."""
+        return _remake, (type(self), self.subject, self.expected, self.got, self.remedy)
+
     @property
     def name(self) -> str:
         """The class name, used as the fault's name in logs, status and diagnostics."""
         return type(self).__name__
+
+
+def _remake(
+    kind: type[RobotInferError], subject: str, expected: str, got: str, remedy: str,
+) -> RobotInferError:
+    return kind(subject, expected=expected, got=got, remedy=remedy)
 
 
 class ConfigError(RobotInferError):
@@ -84,3 +94,15 @@ class InstructionError(RobotInferError):
 
 class ActionError(RobotInferError):
     """An action is not finite or outside its limits; it is not sent to the robot."""
+
+
+class DeadlineError(RobotInferError):
+    """So many control periods in a row were missed that the robot is stopped."""
+
+
+class ClockError(RobotInferError):
+    """The ROS clock jumped or stands still."""
+
+
+class EngineError(RobotInferError):
+    """The process that the policy runs in has ended, or could not be started."""

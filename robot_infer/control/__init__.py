@@ -35,17 +35,16 @@ from robot_infer.control.stats import (
     DeadlineStatus,
     InferenceCounters,
     InferenceStatus,
-    Summary,
     TickCounters,
-    Window,
 )
 from robot_infer.control.status import RuntimeStatus
 from robot_infer.control.tick import ControlTick
+from robot_infer.control.window import SinceReset, Summary, Window
 
 __all__ = [
     'ChunkAction', 'ChunkBuffer', 'ChunkCounters', 'Clock', 'ControlTick', 'DeadlineStatus',
     'Delivery', 'Engine', 'EngineInfo', 'Fault', 'FaultBoard', 'InferenceCounters',
     'InferenceStatus', 'InputTimes', 'ManualClock', 'MonotonicClock', 'Pending', 'Period',
-    'RateKeeper', 'Reason', 'Runtime', 'RuntimeStatus', 'Summary', 'Ticket', 'TickCounters',
-    'Window',
+    'RateKeeper', 'Reason', 'Runtime', 'RuntimeStatus', 'SinceReset', 'Summary', 'Ticket',
+    'TickCounters', 'Window',
 ]

@@ -47,12 +47,14 @@ class Reason(enum.Enum):
     NO_CHUNK_YET = 'no_chunk_yet'
     NO_INSTRUCTION = 'no_instruction'
     INSTRUCTION_CHANGED = 'instruction_changed'
+    CLOCK_JUMPED = 'clock_jumped'
     CHUNK_EXHAUSTED = 'chunk_exhausted'
     CHUNK_EXPIRED = 'chunk_expired'
     ACTION_MISSHAPEN = 'action_misshapen'
     ACTION_NOT_FINITE = 'action_not_finite'
     ACTION_OUT_OF_RANGE = 'action_out_of_range'
     ACTION_JUMP = 'action_jump'
+    DEADLINES_MISSED = 'deadlines_missed'
 
     @property
     def waiting(self) -> bool:
@@ -60,7 +62,8 @@ class Reason(enum.Enum):
         return self in _WAITING
 
 
-_WAITING = frozenset({Reason.NO_CHUNK_YET, Reason.NO_INSTRUCTION, Reason.INSTRUCTION_CHANGED})
+_WAITING = frozenset({
+    Reason.NO_CHUNK_YET, Reason.NO_INSTRUCTION, Reason.INSTRUCTION_CHANGED, Reason.CLOCK_JUMPED})
 
 
 class Delivery(enum.Enum):

@@ -30,12 +30,12 @@ from numpy.typing import NDArray
 from robot_infer.camera import EncodedImage, FrameStore, RawImage
 from robot_infer.config import Config, settings
 from robot_infer.control.chunks import ChunkBuffer, Reason
-from robot_infer.control.clock import Clock
+from robot_infer.control.clock import NS_PER_S, Clock
 from robot_infer.control.faults import FaultBoard
 from robot_infer.control.inference import Engine, Inference, Pending
 from robot_infer.control.instruction import InstructionStore
 from robot_infer.control.limits import ActionLimits
-from robot_infer.control.loop import ControlLoop
+from robot_infer.control.loop import ControlLoop, LoopLimits
 from robot_infer.control.observe import Observer, StampClock
 from robot_infer.control.recorder import Recorder
 from robot_infer.control.state import StateStore
@@ -96,8 +96,8 @@ class Runtime:
         self._tick = ControlTick(
             config.control, self._buffer, limits, self._measured, self.faults)
         self._loop = ControlLoop(
-            self._tick, clock, 1.0 / config.control.rate_hz, config.control.deadline_s, send,
-            self.faults, recorder)
+            self._tick, clock, 1.0 / config.control.rate_hz, _limits(config), send, self.faults,
+            recorder)
         self.reset()
 
     # Messages in, from any thread. None of these raises for bad data: it becomes a fault.
@@ -253,7 +253,7 @@ class Runtime:
         self._state.max_age_s = config.state.max_age_s
         self._buffer.validity_s = config.control.chunk_validity_s
         self._inference.deadline_s = config.inference.deadline_s
-        self._loop.deadline_s = config.control.deadline_s
+        self._loop.limits = _limits(config)
         self._worker.rate_hz = config.inference.rate_hz
         if old['instruction.text'] != new['instruction.text']:
             self.set_instruction(config.instruction.text)
@@ -282,3 +282,10 @@ class Runtime:
     def _measured(self, now_ns: int) -> NDArray[np.float64] | None:
         """The measured position where actions are positions of the joints, else None."""
         return self._state.measured(now_ns) if self._actions_are_joints else None
+
+
+def _limits(config: Config) -> LoopLimits:
+    control = config.control
+    return LoopLimits(
+        round(control.deadline_s * NS_PER_S),
+        round(config.diagnostics.input_age_warn_s * NS_PER_S), control.max_consecutive_misses)

@@ -112,10 +112,11 @@ class RateKeeper:
         self._index += 1
         return Period(self._index, scheduled_ns, self._clock.now_ns(), skipped)
 
-    def take_warning(self, now_ns: int) -> str | None:
+    def take_warning(self, now_ns: int, stages: str = '') -> str | None:
         """The words on the overruns since the last warning, at most once a second, else None.
 
-        May be called from any thread; the loop itself never makes the text.
+        stages: how the time of the newest overrun was spent, in words. May be called from any
+        thread; the loop itself never makes the text.
         """
         overrun, overruns = self._last_overrun, self.overruns
         if overrun is None or overruns == self._warned_overruns:
@@ -126,7 +127,8 @@ class RateKeeper:
         self._warned_overruns, self._warned_ns = overruns, now_ns
         more = f' {number} overruns since the last warning.' if number > 1 else ''
         return (f'Overrun: wanted {1.0 / self.period_s:.1f} Hz, but the loop took '
-                f'{overrun.loop_ns * 1e-6:.1f} ms (missed cycles: {overrun.missed}).{more}')
+                f'{overrun.loop_ns * 1e-6:.1f} ms (missed cycles: {overrun.missed}){stages}.'
+                f'{more}')
 
     def _skip_missed(self, now_ns: int) -> int:
         """Move past the periods that are missed; returns how many."""

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Figures on the two loops: exact percentiles over a window, and counters since the start.
+"""Figures on the two loops: distributions of their times, and counters since the reset.
 
 Each object has one writer, the thread it speaks of. Readers in other threads get what was
 complete when they asked; the writer never waits for them. To start over, a new object takes the
@@ -28,60 +28,8 @@ import numpy as np
 
 from robot_infer.control.chunks import InputTimes
 from robot_infer.control.clock import NS_PER_S
+from robot_infer.control.window import SIZE, Summary, Window
 from robot_infer.types import Command, Source, StepReport
-
-WINDOW = 4096
-
-
-@dataclass(frozen=True)
-class Summary:
-    """A distribution. count: values since the start; the rest speaks of the newest `window`.
-
-    Percentiles are values that occurred (nearest rank); nan where there are none.
-    """
-
-    count: int = 0
-    window: int = 0
-    mean: float = float('nan')
-    p50: float = float('nan')
-    p95: float = float('nan')
-    p99: float = float('nan')
-    max: float = float('nan')
-
-
-class Window:
-    """The newest `size` values, in a ring whose memory is taken once."""
-
-    def __init__(self, size: int = WINDOW) -> None:
-        assert size > 0
-        self._ring = np.zeros(size)
-        self._count = 0
-
-    def add(self, value: float) -> None:
-        """Take one value; the oldest gives way."""
-        self._ring[self._count % len(self._ring)] = value
-        self._count += 1
-
-    def values(self) -> np.ndarray:
-        """A copy of the values, the oldest first."""
-        count, size = self._count, len(self._ring)
-        if count <= size:
-            return self._ring[:count].copy()
-        return np.roll(self._ring, -(count % size))
-
-    def summary(self) -> Summary:
-        """The distribution of the values now in the window."""
-        count = self._count
-        ordered = np.sort(self._ring[:min(count, len(self._ring))])
-        number = len(ordered)
-        if not number:
-            return Summary()
-
-        def rank(percent: int) -> float:
-            return float(ordered[-(-percent * number // 100) - 1])
-
-        return Summary(count, number, float(ordered.mean()), rank(50), rank(95), rank(99),
-                       float(ordered[-1]))
 
 
 @dataclass(frozen=True)
@@ -91,6 +39,7 @@ class TickCounters:
     :param late: ticks that began later than control.deadline_s after their time.
     :param skipped: periods that had no tick at all, because the one before overran.
     :param consecutive: missed deadlines (late or skipped) up to now without one kept.
+    :param stale: ticks whose frames were older than diagnostics.input_age_warn_s.
     :param fallbacks: ticks by (source, reason), without those that sent a chunk's action.
     """
 
@@ -101,6 +50,7 @@ class TickCounters:
     consecutive: int = 0
     max_consecutive: int = 0
     chunk_ticks: int = 0
+    stale: int = 0
     fallbacks: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     @property
@@ -119,14 +69,17 @@ class DeadlineStatus:
     """How the control ticks keep their time, in seconds.
 
     lateness_s: start after the scheduled time. period_s: from start to start. execution_s: from
-    start to sent. input_age_s: from the receipt of the oldest frame to the tick that uses it.
-    end_to_end_s: from the stamp of the oldest frame to sent, where stamps are trusted.
+    start to sent, of which decide_s to have the command and publish_s to send it. input_age_s:
+    from the receipt of the oldest frame to the tick that uses it. end_to_end_s: from the stamp of
+    the oldest frame to sent, where stamps are trusted.
     """
 
     counters: TickCounters
     lateness_s: Summary
     period_s: Summary
     execution_s: Summary
+    decide_s: Summary
+    publish_s: Summary
     input_age_s: Summary
     end_to_end_s: Summary
 
@@ -134,43 +87,54 @@ class DeadlineStatus:
 class DeadlineStatistics:
     """Kept by the control tick's thread."""
 
-    def __init__(self, size: int = WINDOW) -> None:
+    def __init__(self, size: int = SIZE) -> None:
         self._counters = TickCounters()
         self._started_ns: int | None = None
         self._lateness = Window(size)
         self._period = Window(size)
         self._execution = Window(size)
+        self._decide = Window(size)
+        self._publish = Window(size)
         self._input_age = Window(size)
         self._end_to_end = Window(size)
 
     def record(
         self, command: Command, inputs: InputTimes | None, *, scheduled_ns: int, started_ns: int,
-        finished_ns: int, skipped: int, deadline_ns: int,
+        decided_ns: int, finished_ns: int, skipped: int, deadline_ns: int, stale_ns: int,
     ) -> None:
-        """Take one tick: its times, the periods skipped before it, what it sent."""
+        """Take one tick: its times, the periods skipped before it, what it sent.
+
+        :param stale_ns: the age of frames from which on the tick is a stale one.
+        """
         lateness_ns = max(0, started_ns - scheduled_ns)
         self._lateness.add(lateness_ns / NS_PER_S)
         if self._started_ns is not None:
             self._period.add((started_ns - self._started_ns) / NS_PER_S)
         self._started_ns = started_ns
         self._execution.add((finished_ns - started_ns) / NS_PER_S)
+        self._decide.add((decided_ns - started_ns) / NS_PER_S)
+        self._publish.add((finished_ns - decided_ns) / NS_PER_S)
+        stale = False
         if inputs is not None:
-            self._input_age.add((started_ns - inputs.received_ns) / NS_PER_S)
+            age_ns = started_ns - inputs.received_ns
+            stale = age_ns > stale_ns
+            self._input_age.add(age_ns / NS_PER_S)
             if inputs.captured_ns is not None:
                 self._end_to_end.add((finished_ns - inputs.captured_ns) / NS_PER_S)
-        self._count(command, skipped, lateness_ns > deadline_ns)
+        self._count(command, skipped, lateness_ns > deadline_ns, stale)
 
     def status(self) -> DeadlineStatus:
         """The figures now."""
         return DeadlineStatus(
             self._counters, self._lateness.summary(), self._period.summary(),
-            self._execution.summary(), self._input_age.summary(), self._end_to_end.summary())
+            self._execution.summary(), self._decide.summary(), self._publish.summary(),
+            self._input_age.summary(), self._end_to_end.summary())
 
     def lateness_s(self) -> np.ndarray:
         """Lateness of the newest ticks, the oldest first, for histograms."""
         return self._lateness.values()
 
-    def _count(self, command: Command, skipped: int, late: bool) -> None:
+    def _count(self, command: Command, skipped: int, late: bool, stale: bool) -> None:
         old = self._counters
         run = old.consecutive + skipped
         longest = max(old.max_consecutive, run + late)
@@ -181,7 +145,7 @@ class DeadlineStatistics:
             fallbacks = {**fallbacks, key: fallbacks.get(key, 0) + 1}
         self._counters = TickCounters(
             old.ticks + 1, old.late + late, old.overruns + (skipped > 0), old.skipped + skipped,
-            run + 1 if late else 0, longest, old.chunk_ticks + chunk, fallbacks)
+            run + 1 if late else 0, longest, old.chunk_ticks + chunk, old.stale + stale, fallbacks)
 
 
 @dataclass(frozen=True)
@@ -221,7 +185,7 @@ class InferenceStatus:
 class StageStatistics:
     """Kept by the inference worker."""
 
-    def __init__(self, size: int = WINDOW) -> None:
+    def __init__(self, size: int = SIZE) -> None:
         self._size = size
         self._counters = InferenceCounters()
         self._stages: dict[str, Window] = {}

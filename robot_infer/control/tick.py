@@ -51,6 +51,8 @@ class ControlTick:
     - zero: zeros.
     - stop: as hold, and latched: once actions ran out or were refused, no chunk is followed until
       `reset`. Waiting for a first chunk (at start, after a new instruction) does not latch.
+
+    Any of them is latched by `stop`, whoever calls it.
     """
 
     def __init__(
@@ -73,6 +75,11 @@ class ControlTick:
         return self._latched
 
     @property
+    def wanting(self) -> bool:
+        """Whether the last tick had no action although it was not waiting for a first one."""
+        return self._wanting
+
+    @property
     def inputs(self) -> InputTimes | None:
         """The times of the frames that the last command follows from; None for a fallback."""
         return self._inputs
@@ -82,12 +89,17 @@ class ControlTick:
         self._position: NDArray[np.float64] | None = None
         self._latched: Reason | None = None
         self._inputs: InputTimes | None = None
+        self._wanting = False
+
+    def stop(self, reason: Reason) -> None:
+        """Follow no chunk any more, for `reason`, until `reset`."""
+        self._latched = reason
 
     def tick(self, now_ns: int) -> Command:
         """The command of the tick at `now_ns`."""
         self._inputs = None
         if self._latched is not None:
-            return self._hold(Source.STOP, self._latched, now_ns)
+            return self._stopped(self._latched, now_ns)
         action = self._buffer.peek(now_ns)
         if isinstance(action, Reason):
             return self._substitute(action, now_ns)
@@ -101,6 +113,7 @@ class ControlTick:
 
     def _follow(self, action: ChunkAction) -> Command:
         self._buffer.consume()
+        self._wanting = False
         self._position = action.values
         self._inputs = action.inputs
         if self._jump_fault is not None:
@@ -110,12 +123,18 @@ class ControlTick:
 
     def _substitute(self, reason: Reason, now_ns: int) -> Command:
         """The fallback for a tick that has no action."""
+        self._wanting = not reason.waiting
         if self._fallback is Source.ZERO:
             return Command(self._zeros, Source.ZERO, reason.value, NO_EPOCH, NO_STAMP)
         if self._fallback is Source.STOP and not reason.waiting:
             self._latched = reason
-            return self._hold(Source.STOP, reason, now_ns)
+            return self._stopped(reason, now_ns)
         return self._hold(Source.HOLD, reason, now_ns)
+
+    def _stopped(self, reason: Reason, now_ns: int) -> Command:
+        if self._fallback is Source.ZERO:
+            return Command(self._zeros, Source.STOP, reason.value, NO_EPOCH, NO_STAMP)
+        return self._hold(Source.STOP, reason, now_ns)
 
     def _hold(self, source: Source, reason: Reason, now_ns: int) -> Command:
         if self._position is None:

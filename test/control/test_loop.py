@@ -71,8 +71,74 @@ def test_a_stall_skips_whole_periods_and_warns_once(rig, wait_for) -> None:
     assert (counters.overruns, counters.max_consecutive, counters.consecutive) == (1, 4, 0)
     assert deadline.lateness_s.max == 0.075
     (warning,) = rig.runtime.take_warnings()
-    assert warning == 'Overrun: wanted 50.0 Hz, but the loop took 75.0 ms (missed cycles: 3).'
+    assert warning == (
+        'Overrun: wanted 50.0 Hz, but the loop took 75.0 ms (missed cycles: 3): woke 75.0 ms '
+        'late, decide 0.0 ms, publish 0.0 ms.')
     assert rig.runtime.take_warnings() == ()
+
+
+def test_the_warning_says_in_which_stage_the_time_was_lost(rig, wait_for, clock) -> None:
+    rig.feed()
+    rig.runtime._loop._send = lambda command: clock.advance_ns(33 * MS)
+    rig.runtime._loop.start()
+    wait_for(lambda: rig.runtime.status().deadline.counters.ticks == 1)
+    (warning,) = rig.runtime.take_warnings()
+    assert warning.endswith('woke 0.0 ms late, decide 0.0 ms, publish 33.0 ms.')
+
+
+def test_too_many_misses_in_a_row_stop_the_robot_for_good(make_rig) -> None:
+    rig = make_rig(control__max_consecutive_misses=3)
+    rig.tick(5)  # waiting for a first chunk is no miss
+    rig.feed()
+    rig.runtime.infer_once()
+    rig.tick(8)
+    assert [command.source for command in rig.tick(2)] == [Source.HOLD] * 2
+    assert rig.faults() == {}
+    rig.tick()
+    assert 'fewer than 3 missed in a row; got 3' in rig.faults()['DeadlineError']
+    rig.feed()
+    rig.runtime.infer_once()  # a chunk does not set it free
+    (command,) = rig.tick()
+    assert (command.source, command.reason) == (Source.STOP, 'deadlines_missed')
+    assert rig.runtime.status().latched == 'deadlines_missed'
+    rig.runtime.reset()
+    rig.feed()
+    rig.runtime.infer_once()
+    assert rig.tick()[0].source is Source.CHUNK
+
+
+def test_an_action_in_time_ends_the_run_of_misses(make_rig) -> None:
+    rig = make_rig(control__max_consecutive_misses=3)
+    for _ in range(3):
+        rig.feed()
+        rig.runtime.infer_once()
+        rig.tick(8 + 2)
+    assert 'DeadlineError' not in rig.faults()
+
+
+def test_skipped_periods_count_as_missed(make_rig, wait_for, clock) -> None:
+    rig = make_rig(control__max_consecutive_misses=4)
+    rig.feed()
+    rig.runtime.infer_once()
+    rig.runtime._loop.start()
+    wait_for(lambda: len(rig.sent) == 1)
+    assert clock.await_waiters(1)
+    clock.advance_ns(95 * MS)  # this tick is 75 ms late, the next one skips 3 and is on time
+    wait_for(lambda: len(rig.sent) == 2)
+    assert clock.await_waiters(1)
+    clock.advance_ns(22 * MS)  # 17 ms late, with the three skipped before it
+    wait_for(lambda: len(rig.sent) == 3)
+    wait_for(lambda: 'got 5 that were late' in rig.faults().get('DeadlineError', ''))
+    assert rig.runtime._loop.stop(20.0) is True
+
+
+def test_a_stop_after_misses_sends_zeros_where_zeros_are_safe(make_rig) -> None:
+    rig = make_rig(control__max_consecutive_misses=1, control__fallback='zero')
+    rig.feed(x=0.5)
+    rig.runtime.infer_once()
+    rig.tick(9)
+    (command,) = rig.tick()
+    assert (command.source, command.values.tolist()) == (Source.STOP, [0.0, 0.0])
 
 
 def test_a_command_without_values_is_not_sent_but_shows(rig, wait_for) -> None:
