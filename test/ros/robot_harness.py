@@ -50,7 +50,7 @@ BASELINE = {
     'state.joints': list(JOINTS), 'state.max_age_s': 5.0, 'instruction.text': '',
     'control.chunk_validity_s': 5.0, 'control.output': 'joint_trajectory',
     'control.action_low': [], 'control.action_high': [], 'inference.rate_hz': 10.0,
-    'diagnostics.period_s': 0.5,
+    'diagnostics.period_s': 0.5, 'diagnostics.publish_steps': False,
 }
 _LISTS = {'control.action_low': Parameter.Type.DOUBLE_ARRAY,
           'control.action_high': Parameter.Type.DOUBLE_ARRAY,
