@@ -33,18 +33,19 @@ DEFAULT_TICK_DEADLINE_S = 0.01
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
-def write_page(run: RunRecord, path: Path) -> None:
+def write_page(run: RunRecord, path: Path, sections: Iterable[str] = ()) -> None:
     """Write the report of `run` to `path`, making its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(render_page(run), encoding='utf-8')
+    path.write_text(render_page(run, sections), encoding='utf-8')
 
 
-def render_page(run: RunRecord) -> str:
-    """Return the whole page."""
+def render_page(run: RunRecord, sections: Iterable[str] = ()) -> str:
+    """Return the whole page; `sections` are HTML of one heading each, for the middle of it."""
     summary = summarise(run)
     parts = [
         _header(run), _tiles(summary), _notes(run.notes), _pictures(run.episodes),
-        _timing(run, summary), _stage_table(run, summary), _episode_table(run.episodes),
+        *sections, _timing(run, summary), _stage_table(run, summary),
+        _episode_table(run.episodes),
         _pairs('Settings', run.settings), _pairs('Versions and machine', run.versions)]
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -147,7 +148,7 @@ def _timing(run: RunRecord, summary: Summary) -> str:
         _figure('Time of an inference step', f'{percentiles(summary.step_s)}; deadline '
                 f'{milliseconds(run.steps[-1].deadline_s)}, {summary.late_steps} of '
                 f'{summary.steps} steps late', plots.step_latency(run.steps))]
-    if ticks:
+    if any(tick.lateness_s for tick in ticks):  # in virtual time none is
         figures.append(_figure(
             'How late control ticks began', f'{percentiles(summary.lateness_s)}; '
             f'{summary.missed} of {summary.ticks} deadlines missed',
