@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 import os
 from pathlib import Path
 import time
@@ -30,7 +29,7 @@ import time
 import numpy as np
 import torch
 
-from robot_infer.budget.pages import MemoryLine, plan_pages
+from robot_infer.budget.pages import plan_pages
 from robot_infer.cache import (
     BlockPool,
     CacheStats,
@@ -41,6 +40,7 @@ from robot_infer.cache import (
     Sequence,
 )
 from robot_infer.config import Config
+from robot_infer.engine_info import EngineInfo
 from robot_infer.errors import ActionError, CheckpointError, ConfigError, StateError
 from robot_infer.models.checkpoint import CheckpointFolder
 from robot_infer.policies.base import Policy, Prepared
@@ -52,23 +52,6 @@ DEMO_CHECKPOINT = Path(__file__).parent / 'assets' / 'demo_policy'
 FULL_CHUNK = StepBudget()
 _DTYPES = {'fp32': torch.float32, 'bf16': torch.bfloat16}
 _FAMILIES = {'smolvla': SmolVLAPolicy}
-
-
-@dataclass(frozen=True)
-class EngineInfo:
-    """What was loaded, for status, reports and checks against the configuration."""
-
-    family: str
-    checkpoint: str
-    inputs: tuple[str, ...]
-    state_dim: int
-    action_dim: int
-    horizon: int
-    dtype: str
-    device: str
-    threads: int
-    warm_up_s: float
-    memory: tuple[MemoryLine, ...]
 
 
 class Engine:
@@ -97,9 +80,9 @@ class Engine:
         self.info = EngineInfo(
             family=family, checkpoint=str(checkpoint), inputs=policy.inputs,
             state_dim=policy.state_dim, action_dim=policy.action_dim, horizon=policy.horizon,
-            dtype=config.policy.dtype, device=str(self._device),
-            threads=torch.get_num_threads(), warm_up_s=time.monotonic() - started,
-            memory=plan.lines)
+            denoise_steps=policy.denoise_steps, dtype=config.policy.dtype,
+            device=str(self._device), threads=torch.get_num_threads(),
+            warm_up_s=time.monotonic() - started, memory=plan.lines)
 
     @classmethod
     def from_config(cls, config: Config) -> Engine:
@@ -119,7 +102,7 @@ class Engine:
         policy = _FAMILIES[folder.family](
             folder, dtype=_DTYPES[settings.dtype], device=_device(settings.device),
             horizon=settings.horizon, denoise_steps=settings.denoise_steps,
-            noise_seed=settings.seed)
+            fewer_steps=config.inference.min_denoise_steps, noise_seed=settings.seed)
         if len(config.state.joints) != policy.state_dim:
             raise StateError(
                 'parameter state.joints', expected=f'{policy.state_dim} joint names, as the '
@@ -136,6 +119,7 @@ class Engine:
         """
         policy, stages = self._policy, _Stages(self._device)
         horizon = min(budget.horizon or policy.horizon, policy.horizon)
+        steps = budget.denoise_steps or policy.denoise_steps
         with stages('preprocess'):
             prepared = policy.prepare(self._bind(observation))
             layout = prepared.layout
@@ -146,7 +130,7 @@ class Engine:
             reused = sequence.length
             encoded = self._prefill(prepared, sequence, keys, stages)
             with stages('denoise'):
-                normal = policy.act(prepared, self._storage, sequence, horizon)
+                normal = policy.act(prepared, self._storage, sequence, horizon, steps)
             with stages('postprocess'):
                 values = _checked(normal)
         except BaseException:

@@ -91,9 +91,12 @@ class StepBudget:
 
     horizon: actions wanted, at most the policy's own (shorter is exact where action tokens are
     causal); None means the full chunk.
+    denoise_steps: Euler steps of the action head, one of the counts made ready at configure;
+    fewer are an approximation; None means the policy's own.
     """
 
     horizon: int | None = None
+    denoise_steps: int | None = None
 
 
 @dataclass(frozen=True)

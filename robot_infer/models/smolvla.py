@@ -21,6 +21,7 @@ known here and not loaded.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -64,16 +65,17 @@ class ActionEmbedding:
 
     The reference computes  W2 silu(W1 [Wa x + ba ; time] + b1) + b2.  W1 Wa is one small matrix,
     and what time contributes is one row per denoising step; both are folded in float64.
-    inner: (width, max_action_dim); time_rows: (steps, width); outer: width -> width.
+    inner: (width, max_action_dim); time_rows: (steps, width) for each number of steps there may
+    be; outer: width -> width.
     """
 
     inner: Tensor
-    time_rows: Tensor
+    time_rows: Mapping[int, Tensor]
     outer: Linear
 
-    def __call__(self, x: Tensor, step: int) -> Tensor:
-        """x: (horizon, max_action_dim) at a denoising step -> (horizon, width)."""
-        return self.outer(F.silu(F.linear(x, self.inner, self.time_rows[step])))
+    def __call__(self, x: Tensor, step: int, steps: int) -> Tensor:
+        """x: (horizon, max_action_dim) at one of `steps` denoising steps -> (horizon, width)."""
+        return self.outer(F.silu(F.linear(x, self.inner, self.time_rows[steps][step])))
 
 
 @dataclass(frozen=True)
@@ -93,11 +95,12 @@ class SmolVLAModel:
 
 
 def read_smolvla(
-    folder: CheckpointFolder, shape: SmolVLAShape, denoise_steps: int, dtype: torch.dtype,
-    device: torch.device,
+    folder: CheckpointFolder, shape: SmolVLAShape, denoise_steps: tuple[int, ...],
+    dtype: torch.dtype, device: torch.device,
 ) -> SmolVLAModel:
     """Load a SmolVLA.
 
+    :param denoise_steps: every number of denoising steps there may be.
     :param dtype: of vision encoder, language model and expert layers; the projections in and out
         of the action space stay float32, as in the reference.
     :raises CheckpointError: where a tensor is missing, misshapen, or has no place here.
@@ -155,7 +158,7 @@ def _read_last(
 
 
 def _read_action_embedding(
-    tensors: TensorReader, shape: SmolVLAShape, steps: int, device: torch.device,
+    tensors: TensorReader, shape: SmolVLAShape, counts: tuple[int, ...], device: torch.device,
 ) -> ActionEmbedding:
     width = shape.expert_width
 
@@ -169,14 +172,17 @@ def _read_action_embedding(
     w2, b2 = (take('action_time_mlp_out.weight', width, width),
               take('action_time_mlp_out.bias', width))
     on_action, on_time = w1[:, :width], w1[:, width:]
-    times = torch.tensor([1.0 + step * (-1.0 / steps) for step in range(steps)],
-                         dtype=torch.float32)
-    rows = time_embeddings(times, width, shape.min_period, shape.max_period).to(torch.float64)
+
+    def time_rows(steps: int) -> Tensor:
+        times = torch.tensor([1.0 + step * (-1.0 / steps) for step in range(steps)],
+                             dtype=torch.float32)
+        rows = time_embeddings(times, width, shape.min_period, shape.max_period)
+        return single(rows.to(torch.float64) @ on_time.T + on_action @ b_action + b1)
 
     def single(value: Tensor) -> Tensor:
         return value.to(torch.float32).contiguous().to(device)
 
     return ActionEmbedding(
         inner=single(on_action @ w_action),
-        time_rows=single(rows @ on_time.T + on_action @ b_action + b1),
+        time_rows={steps: time_rows(steps) for steps in counts},
         outer=Linear(single(w2), single(b2), rows=shape.horizon))

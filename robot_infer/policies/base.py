@@ -68,6 +68,7 @@ class Policy(Protocol):
     state_dim: int
     action_dim: int
     horizon: int
+    denoise_steps: int
     prefix_shape: PrefixShape
 
     def prepare(self, observation: Observation) -> Prepared:
@@ -84,9 +85,10 @@ class Policy(Protocol):
         ...
 
     def act(self, prepared: Prepared, storage: KVStorage, sequence: Sequence, horizon: int,
-            ) -> NDArray[np.float32]:
+            denoise_steps: int) -> NDArray[np.float32]:
         """Run the action head over the prefix: (horizon, action_dim), physical units.
 
-        The sequence is left as it was.
+        denoise_steps: the policy's own, or another count that was made ready. The sequence is
+        left as it was.
         """
         ...

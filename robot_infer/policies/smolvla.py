@@ -42,7 +42,7 @@ from torch import Tensor
 from robot_infer.actions.normalize import make_normalizer
 from robot_infer.cache import EmbeddingCache, KVStorage, Sequence
 from robot_infer.camera.preprocess import Preprocessor
-from robot_infer.errors import CheckpointError, InstructionError, StateError
+from robot_infer.errors import CheckpointError, ConfigError, InstructionError, StateError
 from robot_infer.models.checkpoint import CheckpointFolder
 from robot_infer.models.embedding import RotaryTable, Rotation
 from robot_infer.models.shapes import read_shape
@@ -83,13 +83,14 @@ class SmolVLAPolicy:
 
     def __init__(
         self, folder: CheckpointFolder, *, dtype: torch.dtype, device: torch.device,
-        horizon: int = 0, denoise_steps: int = 0, noise_seed: int = 0,
+        horizon: int = 0, denoise_steps: int = 0, fewer_steps: int = 0, noise_seed: int = 0,
     ) -> None:
         """Read the checkpoint.
 
         :param horizon: actions per chunk, 0 for the checkpoint's own; a shorter chunk is exactly
             the head of the full one.
         :param denoise_steps: Euler steps, 0 for the checkpoint's own.
+        :param fewer_steps: a smaller count that `act` may be asked for too; 0 for none.
         :raises CheckpointError: see robot_infer.models; nothing is guessed.
         """
         self.shape = shape = read_shape(folder)
@@ -100,9 +101,15 @@ class SmolVLAPolicy:
                 'parameter policy.horizon', expected=f'at most the checkpoint\'s {shape.horizon}',
                 got=str(horizon), remedy='0 takes the checkpoint\'s own.')
         self.horizon = horizon or shape.horizon
-        self._steps = denoise_steps or shape.denoise_steps
+        self.denoise_steps = denoise_steps or shape.denoise_steps
+        if fewer_steps >= self.denoise_steps:
+            raise ConfigError(
+                'parameter inference.min_denoise_steps',
+                expected=f'fewer than the {self.denoise_steps} steps of the policy',
+                got=str(fewer_steps), remedy='0 allows no fewer steps.')
         self._device = device
-        self._model = read_smolvla(folder, shape, self._steps, dtype, device)
+        counts = (self.denoise_steps, fewer_steps) if fewer_steps else (self.denoise_steps,)
+        self._model = read_smolvla(folder, shape, counts, dtype, device)
         self._tokenizer = InstructionTokenizer(
             folder.path / 'tokenizer.json', max_tokens=shape.max_prompt_tokens,
             vocab_size=shape.vocab_size)
@@ -222,10 +229,10 @@ class SmolVLAPolicy:
     # --- action head ----------------------------------------------------------------------------
 
     def act(self, prepared: Prepared, storage: KVStorage, sequence: Sequence, horizon: int,
-            ) -> NDArray[np.float32]:
+            denoise_steps: int = 0) -> NDArray[np.float32]:
         """Denoise a chunk over the prefix; its own tokens live in pages that are given back."""
         noise = self.noise_for(prepared.layout)[:horizon]
-        actions = self.denoise(storage, sequence, noise)[-1]
+        actions = self.denoise(storage, sequence, noise, denoise_steps)[-1]
         values = actions[:, :self.action_dim].float().cpu().numpy()
         return self._normalize_action.unnormalize(values)
 
@@ -242,19 +249,23 @@ class SmolVLAPolicy:
         size = (self.shape.horizon, self.shape.max_action_dim)
         return torch.randn(size, generator=generator, dtype=torch.float32).to(self._device)
 
-    def denoise(self, storage: KVStorage, sequence: Sequence, noise: Tensor) -> list[Tensor]:
+    def denoise(
+        self, storage: KVStorage, sequence: Sequence, noise: Tensor, denoise_steps: int = 0,
+    ) -> list[Tensor]:
         """Integrate the velocity field from noise (t = 1) to actions (t = 0), Euler.
 
         :param noise: (horizon, max_action_dim) float32.
+        :param denoise_steps: 0 for the policy's own.
         :returns: x after every step, (horizon, max_action_dim) float32, normalised.
         """
+        steps = denoise_steps or self.denoise_steps
         snapshot = sequence.snapshot()
         try:
             suffix = self.place(storage, sequence, noise.shape[0])
             x, states = noise, []
-            for step in range(self._steps):
-                velocity = self.velocity(suffix, x, step)
-                x = x + (-1.0 / self._steps) * velocity
+            for step in range(steps):
+                velocity = self.velocity(suffix, x, step, steps)
+                x = x + (-1.0 / steps) * velocity
                 states.append(x)
         finally:
             sequence.restore(snapshot)
@@ -277,10 +288,10 @@ class SmolVLAPolicy:
                 cross_plane += 1
         return tuple(places)
 
-    def velocity(self, suffix: Suffix, x: Tensor, step: int) -> Tensor:
+    def velocity(self, suffix: Suffix, x: Tensor, step: int, denoise_steps: int = 0) -> Tensor:
         """Velocity of the noisy actions x: (horizon, max_action_dim) at one denoising step."""
         model = self._model
-        hidden = model.action_embedding(x, step)
+        hidden = model.action_embedding(x, step, denoise_steps or self.denoise_steps)
         for layer, place in zip(model.expert_layers, suffix, strict=True):
             if place.slots is None:
                 q = layer.project_query(hidden, place.rotation)

@@ -147,3 +147,20 @@ def test_close_gives_everything_back():
     engine.close()
     with pytest.raises(AttributeError):
         engine.step(_observation())
+
+
+def test_fewer_denoising_steps_are_those_of_a_policy_of_that_many() -> None:
+    both = Engine.from_config(_config(**{'inference.min_denoise_steps': 2}))
+    two = Engine.from_config(_config(**{'policy.denoise_steps': 2}))
+    full = Engine.from_config(_config())
+    observation = _observation()
+    few = both.step(observation, StepBudget(denoise_steps=2)).values
+    assert np.array_equal(few, two.step(observation).values)
+    whole = both.step(observation).values
+    assert np.array_equal(whole, full.step(observation).values)
+    assert not np.array_equal(few, whole)
+
+
+def test_a_last_rung_that_is_none_is_refused() -> None:
+    with pytest.raises(ConfigError, match='inference.min_denoise_steps: expected fewer than'):
+        Engine.from_config(_config(**{'inference.min_denoise_steps': 500}))

@@ -1,0 +1,44 @@
+# Copyright 2026 The robot_infer authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""What is told of a loaded engine. Nothing here imports torch, so that any process can read it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from robot_infer.budget.pages import MemoryLine
+
+
+@dataclass(frozen=True)
+class EngineInfo:
+    """What was loaded, for status, reports and checks against the configuration.
+
+    :param denoise_steps: Euler steps of a full action head.
+    :param notes: what was asked of the device and obtained or not, in words.
+    """
+
+    family: str
+    checkpoint: str
+    inputs: tuple[str, ...]
+    state_dim: int
+    action_dim: int
+    horizon: int
+    denoise_steps: int
+    dtype: str
+    device: str
+    threads: int
+    warm_up_s: float
+    memory: tuple[MemoryLine, ...]
+    notes: tuple[str, ...] = ()

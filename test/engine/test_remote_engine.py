@@ -1,0 +1,132 @@
+# Copyright 2026 The robot_infer authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""RemoteEngine: the same numbers from another process, and its death is an error with a name."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from robot_infer.config import Config
+from robot_infer.control.channel import Channel
+from robot_infer.control.remote import RemoteEngine, resident_bytes
+from robot_infer.engine import Engine
+from robot_infer.errors import CheckpointError, EngineError, FrameError
+from robot_infer.types import Frame, Observation, RobotState, StepBudget
+
+CONFIG = Config.from_flat({'policy.threads': 1})
+
+
+def observation(seed: int) -> Observation:
+    rng = np.random.default_rng(seed)
+    frames = {name: Frame(name, rng.integers(0, 255, (48, 64, 3), np.uint8), seed, 0)
+              for name in ('overhead', 'wrist')}
+    state = RobotState(rng.uniform(-0.1, 0.1, 2).astype(np.float32), seed, 0)
+    return Observation(frames, state, 'move to the red block', seed)
+
+
+@pytest.fixture(scope='module')
+def remote():
+    engine = RemoteEngine(CONFIG)
+    yield engine
+    engine.close()
+
+
+def test_it_gives_the_same_bits_as_an_engine_in_this_process(remote) -> None:
+    here = Engine.from_config(CONFIG)
+    for seed in (1, 2, 2):
+        for budget in (StepBudget(), StepBudget(horizon=2)):
+            near, far = here.step(observation(seed), budget), remote.step(
+                observation(seed), budget)
+            assert np.array_equal(near.values, far.values)
+            assert near.frame_stamps_ns == far.frame_stamps_ns
+            assert near.report.tokens_computed == far.report.tokens_computed
+    assert remote.info.memory == here.info.memory
+    assert (remote.info.horizon, remote.info.family) == (here.info.horizon, 'smolvla')
+    here.close()
+
+
+def test_what_is_raised_over_there_is_raised_here(remote) -> None:
+    with pytest.raises(CheckpointError, match='no_such_folder'):
+        RemoteEngine(Config.from_flat({'policy.checkpoint': '/no_such_folder'}))
+    with pytest.raises(KeyError, match='wrist') as caught:
+        remote.step(Observation({'overhead': observation(1).frames['overhead']},
+                                observation(1).state, 'go', 0))
+    assert 'engine.py' in str(caught.value.__cause__), 'it says where'
+    assert remote.step(observation(3)).values.shape[1] == 2
+
+
+def test_a_process_that_was_killed_is_a_named_error_and_is_started_again(remote) -> None:
+    expected = remote.step(observation(4)).values
+    os.kill(remote.pid, signal.SIGKILL)
+    with pytest.raises(EngineError, match='its end by signal 9'):
+        remote.step(observation(4))
+    assert np.array_equal(remote.step(observation(4)).values, expected)
+    assert remote.restarts == 1
+    assert resident_bytes(remote.pid) > 2**20
+
+
+def test_a_process_that_hangs_can_be_ended_from_another_thread(remote) -> None:
+    os.kill(remote.pid, signal.SIGSTOP)
+    raised: list[BaseException] = []
+
+    def step() -> None:
+        try:
+            remote.step(observation(5))
+        except EngineError as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=step)
+    thread.start()
+    remote.kill()
+    thread.join(20.0)
+    assert len(raised) == 1
+
+
+def test_closing_ends_the_process_and_leaves_nothing_behind() -> None:
+    files = len(os.listdir('/proc/self/fd'))
+    engine = RemoteEngine(CONFIG)
+    pid = engine.pid
+    engine.close()
+    assert engine.pid is None and resident_bytes(pid) == 0
+    assert len(os.listdir('/proc/self/fd')) == files
+    with pytest.raises(EngineError, match='closed'):
+        engine.step(observation(1))
+
+
+def test_a_command_that_cannot_serve_is_a_named_error() -> None:
+    with pytest.raises(EngineError, match='exit status 3'):
+        RemoteEngine(CONFIG, [sys.executable, '-c', 'import sys; sys.exit(3)'])
+
+
+def test_arrays_and_named_errors_pass_whole() -> None:
+    ours, theirs = map(Channel, socket.socketpair())
+    error = FrameError('camera a', expected='b', got='c', remedy='D.')
+    sent = [np.arange(1_000_000, dtype=np.int16).reshape(1000, 1000), np.zeros((0, 3)), error]
+    thread = threading.Thread(target=ours.send, args=(sent,))
+    thread.start()
+    large, empty, got = theirs.receive()
+    thread.join()
+    assert np.array_equal(large, sent[0]) and empty.shape == (0, 3)
+    assert (type(got), str(got), got.remedy) == (FrameError, str(error), 'D.')
+    ours.close()
+    with pytest.raises(EOFError):
+        theirs.receive()
