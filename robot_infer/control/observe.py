@@ -23,6 +23,7 @@ from typing import Protocol
 from robot_infer.control.chunks import ChunkBuffer, InputTimes, Ticket
 from robot_infer.control.clock import Clock
 from robot_infer.control.instruction import InstructionStore
+from robot_infer.control.stamps import StampClock
 from robot_infer.control.state import StateStore
 from robot_infer.errors import RobotInferError
 from robot_infer.types import Frame, Observation
@@ -34,27 +35,6 @@ class FrameSource(Protocol):
     def newest(self, now_ns: int) -> dict[str, Frame]:
         """The newest frame of each camera; raises FrameError and StaleFrameError."""
         ...
-
-
-class StampClock:
-    """Turns stamps (the senders' clock, ROS time) into times of the steady clock.
-
-    The difference between the two is taken afresh with each message, so it follows a clock that
-    is set or jumps.
-    """
-
-    def __init__(self) -> None:
-        self._offset_ns: int | None = None
-
-    def note(self, received_ns: int, received_stamp_ns: int) -> None:
-        """Both clocks at the receipt of one message."""
-        if received_stamp_ns:
-            self._offset_ns = received_ns - received_stamp_ns
-
-    def steady_ns(self, stamp_ns: int) -> int | None:
-        """The steady time of a stamp; None before any message came."""
-        offset_ns = self._offset_ns
-        return None if offset_ns is None else stamp_ns + offset_ns
 
 
 @dataclass(frozen=True)
@@ -103,6 +83,7 @@ class Observer:
         instruction = _collect(self._instruction.current, errors)
         state = _collect(lambda: self._state.newest(now_ns), errors)
         frames = _collect(lambda: self._frames.newest(now_ns), errors)
+        _collect(self._stamps.check, errors)
         if errors:
             return Assembly(None, ticket, tuple(errors))
         ticket = Ticket(ticket.consumed, ticket.generation, self._input_times(frames))

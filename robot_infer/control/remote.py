@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-import os
 import socket
 import subprocess
 import sys
@@ -168,12 +167,3 @@ class RemoteEngine:
             except subprocess.TimeoutExpired:
                 self.kill()
             self._process = None
-
-
-def resident_bytes(pid: int | None) -> int:
-    """Memory that a process holds; 0 where it is gone."""
-    try:
-        with open(f'/proc/{pid or 0}/statm', 'rb') as file:
-            return int(file.read().split()[1]) * os.sysconf('SC_PAGE_SIZE')
-    except (OSError, IndexError):
-        return 0

@@ -36,8 +36,11 @@ from robot_infer.control.inference import Engine, Inference, Pending
 from robot_infer.control.instruction import InstructionStore
 from robot_infer.control.limits import ActionLimits
 from robot_infer.control.loop import ControlLoop, LoopLimits
-from robot_infer.control.observe import Observer, StampClock
+from robot_infer.control.memory import CollectorWatch, resident_bytes
+from robot_infer.control.observe import Observer
+from robot_infer.control.realtime import Realtime
 from robot_infer.control.recorder import Recorder
+from robot_infer.control.stamps import StampClock, jump_error
 from robot_infer.control.state import StateStore
 from robot_infer.control.stats import DeadlineStatistics, StageStatistics
 from robot_infer.control.status import RuntimeStatus
@@ -46,6 +49,8 @@ from robot_infer.control.worker import InferenceWorker
 from robot_infer.errors import ConfigError, InstructionError
 from robot_infer.types import ActionChunk, Command, Observation
 
+# How long a jump of the clock counts as an active fault.
+_JUMP_SHOWN_S = 5.0
 # How long stop() waits for a thread that hangs in the engine or in `send`.
 STOP_TIMEOUT_S = 2.0
 
@@ -75,6 +80,9 @@ class Runtime:
                 remedy='List the joints in the order of the policy\'s state.')
         self._config = config
         self._clock = clock
+        self._realtime = Realtime(config.realtime)
+        self._collector = CollectorWatch()
+        self._clock_jumps = 0
         self._lifecycle = threading.Lock()
         self._instructing = threading.Lock()
         self._actions_are_joints = action_dim == len(joints)
@@ -85,7 +93,7 @@ class Runtime:
         self._state = StateStore(config.state)
         self._instruction = InstructionStore(config.instruction)
         self._instruction.put(config.instruction.text)
-        self._stamps = StampClock()
+        self._stamps = StampClock(config.control.max_clock_jump_s)
         self._buffer = ChunkBuffer(config.control.chunk_validity_s)
         self._observer = Observer(
             self.frames, self._state, self._instruction, self._stamps, self._buffer, clock)
@@ -97,7 +105,7 @@ class Runtime:
             config.control, self._buffer, limits, self._measured, self.faults)
         self._loop = ControlLoop(
             self._tick, clock, 1.0 / config.control.rate_hz, _limits(config), send, self.faults,
-            recorder)
+            recorder, self._realtime.enter_thread)
         self.reset()
 
     # Messages in, from any thread. None of these raises for bad data: it becomes a fault.
@@ -107,7 +115,7 @@ class Runtime:
 
         :raises FrameError: for a camera that is not configured.
         """
-        self._stamps.note(image.received_ns, image.received_stamp_ns)
+        self._note_clock(image.received_ns, image.received_stamp_ns)
         self.frames.put(camera, image)
         self._worker.notify()
 
@@ -116,7 +124,7 @@ class Runtime:
         received_stamp_ns: int,
     ) -> None:
         """Take the newest joint positions (see StateStore.put)."""
-        self._stamps.note(received_ns, received_stamp_ns)
+        self._note_clock(received_ns, received_stamp_ns)
         self._state.put(names, positions, stamp_ns, received_ns, received_stamp_ns)
         self._worker.notify()
 
@@ -149,6 +157,28 @@ class Runtime:
                     else Reason.NO_INSTRUCTION)
         self._worker.notify()
 
+    def clock_jumped(self, jump_ns: int) -> None:
+        """The stamps' clock (ROS time) jumped: whatever is stamped belongs to another time.
+
+        Frames, state and the chunk in use are void; the robot gets the fallback until there is a
+        chunk of the new time. The runtime notices jumps by itself with the next message; whoever
+        knows of one earlier may say so.
+        """
+        self._stamps.reset()
+        self._begin_new_time(jump_ns)
+
+    def _note_clock(self, received_ns: int, received_stamp_ns: int) -> None:
+        jump_ns = self._stamps.note(received_ns, received_stamp_ns)
+        if jump_ns:
+            self._begin_new_time(jump_ns)
+
+    def _begin_new_time(self, jump_ns: int) -> None:
+        self._clock_jumps += 1
+        self.frames.clear()
+        self._state.clear()
+        self._buffer.reset(Reason.CLOCK_JUMPED)
+        self.faults.report(jump_error(jump_ns), lasts_s=_JUMP_SHOWN_S)
+
     # Threads.
 
     @property
@@ -166,6 +196,8 @@ class Runtime:
             if self._loop.running:
                 return
             self.reset()
+            self._realtime.enter_process()
+            self._collector.start()
             self._worker.start()
             self._loop.start()
 
@@ -181,6 +213,8 @@ class Runtime:
             ended = self._loop.stop(timeout_s)
             if was_running:
                 self._buffer.reset()  # also voids the chunk that may be under way
+                self._collector.stop()
+                self._realtime.leave_process()
             return self._worker.stop(timeout_s) and ended
 
     # Lock-step, without threads.
@@ -234,6 +268,7 @@ class Runtime:
         """Begin the statistics of ticks and steps anew."""
         self._loop.statistics = DeadlineStatistics()
         self._inference.statistics = StageStatistics()
+        self._collector.clear()
 
     def apply_live(self, config: Config) -> None:
         """Take over the settings that may change while the node runs.
@@ -277,7 +312,9 @@ class Runtime:
             inference=inference,
             cameras={name: self.frames.counters(name) for name in self._config.cameras.names},
             pages_used=report.pages_used if report else 0,
-            pages_total=report.pages_total if report else 0)
+            pages_total=report.pages_total if report else 0,
+            clock_jumps=self._clock_jumps, gc_pause_s=self._collector.pauses_s.summary(),
+            resident_bytes=resident_bytes(), realtime=self._realtime.outcomes())
 
     def _measured(self, now_ns: int) -> NDArray[np.float64] | None:
         """The measured position where actions are positions of the joints, else None."""

@@ -22,7 +22,9 @@ from dataclasses import dataclass
 from robot_infer.camera.store import CameraCounters
 from robot_infer.control.chunks import ChunkCounters
 from robot_infer.control.faults import Fault
+from robot_infer.control.realtime import Outcome
 from robot_infer.control.stats import DeadlineStatus, InferenceStatus
+from robot_infer.control.window import Summary
 from robot_infer.types import Command
 
 
@@ -36,6 +38,9 @@ class RuntimeStatus:
     :param instruction: the one in force; '' where there is none.
     :param latched: why fallback `stop` holds the robot until the next start; '' where it does not.
     :param chunk_remaining: actions left in the chunk in use.
+    :param clock_jumps: of the stamps' clock, since the runtime was made.
+    :param gc_pause_s: pauses of the garbage collector. resident_bytes: of this process.
+    :param realtime: what became of each real-time setting.
     :param pages_used: pages of the cache after the newest step; 0 before the first.
     """
 
@@ -54,3 +59,7 @@ class RuntimeStatus:
     cameras: Mapping[str, CameraCounters]
     pages_used: int
     pages_total: int
+    clock_jumps: int
+    gc_pause_s: Summary
+    resident_bytes: int
+    realtime: tuple[Outcome, ...]

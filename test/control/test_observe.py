@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from robot_infer.camera import RawImage
-from robot_infer.control.observe import StampClock
+from robot_infer.control.stamps import StampClock
 from robot_infer.errors import (
     FrameError,
     FrameSkewError,
@@ -139,7 +139,7 @@ def test_an_action_sent_while_frames_are_decoded_counts_as_sent_since_the_observ
 
 
 def test_stamps_are_carried_over_to_the_steady_clock_by_the_newest_message() -> None:
-    stamps = StampClock()
+    stamps = StampClock(1.0)
     assert stamps.steady_ns(1_000) is None
     stamps.note(received_ns=50, received_stamp_ns=1_050)
     assert stamps.steady_ns(1_020) == 20

@@ -27,7 +27,8 @@ import pytest
 
 from robot_infer.config import Config
 from robot_infer.control.channel import Channel
-from robot_infer.control.remote import RemoteEngine, resident_bytes
+from robot_infer.control.memory import resident_bytes
+from robot_infer.control.remote import RemoteEngine
 from robot_infer.engine import Engine
 from robot_infer.errors import CheckpointError, EngineError, FrameError
 from robot_infer.types import Frame, Observation, RobotState, StepBudget

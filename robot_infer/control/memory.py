@@ -1,0 +1,64 @@
+# Copyright 2026 The robot_infer authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""What the process itself costs the ticks: garbage collections and resident memory."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+
+from robot_infer.control.window import Window
+
+
+class CollectorWatch:
+    """Measures the pauses of the garbage collector, which stop every thread of the process."""
+
+    def __init__(self) -> None:
+        self.pauses_s = Window(256)
+        self._began_ns = 0
+        self._watching = False
+
+    def start(self) -> None:
+        """Begin to listen; nothing happens where it does."""
+        if not self._watching:
+            gc.callbacks.append(self._on_collection)
+            self._watching = True
+
+    def stop(self) -> None:
+        """Listen no more."""
+        if self._watching:
+            gc.callbacks.remove(self._on_collection)
+            self._watching = False
+
+    def clear(self) -> None:
+        """Begin the figures anew."""
+        self.pauses_s = Window(256)
+
+    def _on_collection(self, phase: str, info: dict[str, int]) -> None:
+        # The collector holds the interpreter from `start` to `stop`: these never interleave.
+        if phase == 'start':
+            self._began_ns = time.monotonic_ns()
+        elif self._began_ns:
+            self.pauses_s.add((time.monotonic_ns() - self._began_ns) * 1e-9)
+
+
+def resident_bytes(pid: int | None = None) -> int:
+    """Memory that a process holds (this one where `pid` is None); 0 where it is gone."""
+    try:
+        with open(f'/proc/{"self" if pid is None else pid}/statm', 'rb') as file:
+            return int(file.read().split()[1]) * os.sysconf('SC_PAGE_SIZE')
+    except (OSError, IndexError):
+        return 0

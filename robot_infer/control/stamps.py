@@ -1,0 +1,107 @@
+# Copyright 2026 The robot_infer authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The stamps' clock (ROS time) beside the steady one: how they differ, and when they part.
+
+ROS time may be the computer's (which may be set), or simulated (which may pause, run at any rate,
+or begin again when a bag does). Nothing is decided here about what follows from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from robot_infer.control.clock import NS_PER_S
+from robot_infer.errors import ClockError
+
+# A step back that is smaller is two threads that noted one clock in turn, or a clock being slewed.
+_BACK_NS = NS_PER_S // 10
+_STANDS_NS = NS_PER_S // 2
+
+
+@dataclass(frozen=True)
+class _Noted:
+    """Both clocks at the newest message; moved_ns: when the stamps' clock last moved."""
+
+    received_ns: int
+    stamp_ns: int
+    moved_ns: int
+
+
+class StampClock:
+    """Turns stamps into times of the steady clock; notices jumps, and a clock that stands still.
+
+    The difference between the two is taken afresh with each message, so it follows a clock that
+    is set or jumps. What is noted is one record, swapped by reference.
+
+    :param max_jump_s: a clock that goes forward by more than this between two messages, beyond
+        the time that passed, has jumped.
+    """
+
+    def __init__(self, max_jump_s: float) -> None:
+        self._max_jump_ns = round(max_jump_s * NS_PER_S)
+        self._noted: _Noted | None = None
+
+    def note(self, received_ns: int, received_stamp_ns: int) -> int:
+        """Take both clocks at the receipt of one message; returns by how much the stamps' jumped.
+
+        received_stamp_ns 0 is a simulated clock of which nothing was heard yet.
+        """
+        old = self._noted
+        if old is None:
+            self._noted = _Noted(received_ns, received_stamp_ns, received_ns)
+            return 0
+        if old.stamp_ns and not received_stamp_ns:  # says nothing
+            return 0
+        moved_ns = received_stamp_ns - old.stamp_ns
+        self._noted = _Noted(
+            received_ns, received_stamp_ns, old.moved_ns if moved_ns == 0 else received_ns)
+        jump_ns = moved_ns - max(0, received_ns - old.received_ns)
+        if old.stamp_ns and (moved_ns < -_BACK_NS or jump_ns > self._max_jump_ns):
+            return jump_ns
+        return 0
+
+    def reset(self) -> None:
+        """Forget what was noted: a new time begins."""
+        self._noted = None
+
+    def steady_ns(self, stamp_ns: int) -> int | None:
+        """The steady time of a stamp; None where the stamps' clock is not known."""
+        noted = self._noted
+        if noted is None or not noted.stamp_ns:
+            return None
+        return stamp_ns + noted.received_ns - noted.stamp_ns
+
+    def check(self) -> None:
+        """See whether the stamps' clock goes on.
+
+        :raises ClockError: where it stood still while messages came.
+        """
+        noted = self._noted
+        if noted is None or noted.received_ns - noted.moved_ns <= _STANDS_NS:
+            return
+        stood_s = (noted.received_ns - noted.moved_ns) / NS_PER_S
+        raise ClockError(
+            'ROS clock', expected='time that passes while messages come',
+            got=f'{noted.stamp_ns / NS_PER_S:.3f} s, unchanged for {stood_s:.1f} s',
+            remedy='See that /clock is published and not paused, or set use_sim_time to false.')
+
+
+def jump_error(jump_ns: int) -> ClockError:
+    """The words for a jump by `jump_ns`."""
+    direction = 'back' if jump_ns < 0 else 'forward'
+    return ClockError(
+        'ROS clock', expected='time that goes on', got=f'a jump {direction} by '
+        f'{abs(jump_ns) / NS_PER_S:.3f} s', remedy='Frames, state and actions of before are void; '
+        'nothing needs to be done where a bag began again or the clock was set.')
