@@ -75,6 +75,7 @@ setup(
         'pydantic>=2.6',
         'PyYAML>=5.4',
         'rich>=12.0',
+        'rosbags>=0.11',
         'safetensors>=0.4',
         'tokenizers>=0.15',
         'torch>=2.4',

@@ -404,7 +404,7 @@ def _check_together(config: Config) -> None:
                 f'parameter cameras.{name}', expected=f'{len(cameras.names)} entries, one for '
                 f'each of cameras.names', got=f'{len(values)}', remedy='Add or remove entries.')
     low, high = control.action_low, control.action_high
-    if len(low) != len(high) or any(a >= b for a, b in zip(low, high)):
+    if len(low) != len(high) or not all(a < b for a, b in zip(low, high)):
         raise ConfigError(
             'parameters control.action_low and control.action_high',
             expected='lists of equal length with low < high', got=f'{low} and {high}',

@@ -57,6 +57,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_known_one():
 @pytest.mark.parametrize('values', [
     {'cameras.names': ['a', 'a']}, {'cameras.names': []},
     {'cameras.names': ['a', 'b'], 'cameras.policy_inputs': ['x']},
+    {'control.action_low': [float('nan')], 'control.action_high': [1.0]},
     {'control.action_low': [0.0]}, {'control.action_low': [1.0], 'control.action_high': [0.0]}])
 def test_settings_that_contradict_each_other_are_refused(values):
     with pytest.raises(ConfigError):
