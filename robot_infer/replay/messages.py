@@ -80,7 +80,7 @@ def check_definition(topic: Topic) -> None:
         raise MessageTypeError(
             f'topic {topic.name}', expected=f'a readable definition of {topic.type}',
             got=f'{type(error).__name__}: {" ".join(str(error).split())[:120]}',
-            remedy='Record the bag again with a recorder that writes definitions whole.') from error
+            remedy='Record the bag again with a recorder that writes it whole.') from error
     for name, fields in defined.items():
         if name in STORE.fielddefs and fields != _fields(STORE.fielddefs[name][1]):
             raise MessageTypeError(

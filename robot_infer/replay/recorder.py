@@ -19,6 +19,7 @@ Times are bag time, except how long a step took: that is real and of this machin
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 import hashlib
 import itertools
@@ -110,7 +111,7 @@ class ReplayRecorder:
             self._recent = []
 
 
-def digest(ticks: list[Tick]) -> str:
+def digest(ticks: Sequence[Tick]) -> str:
     """SHA-256 of all that was sent: times, sources and values, to the last bit."""
     found = hashlib.sha256()
     for tick in ticks:
