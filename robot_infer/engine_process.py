@@ -24,14 +24,32 @@ import signal
 import socket
 import sys
 import traceback
+from typing import TYPE_CHECKING
 
 from robot_infer.config import Config
 from robot_infer.control.channel import Channel
 from robot_infer.control.remote import Answer, Request
-from robot_infer.engine import Engine
-from robot_infer.errors import RobotInferError
+from robot_infer.errors import ConfigError, RobotInferError
+
+if TYPE_CHECKING:
+    from robot_infer.engine import Engine
 
 METHODS = frozenset({'step', 'reset'})
+
+
+def load_engine(config: Config) -> Engine:
+    """Load and warm up in this process; torch is imported here and not before.
+
+    :raises RobotInferError: what does not fit, torch that is missing included.
+    """
+    try:
+        from robot_infer.engine import Engine
+    except ImportError as error:
+        raise ConfigError(
+            'Python environment', expected=f'torch and its like for {sys.executable}',
+            got=str(error), remedy='Run make setup, or start the node with the Python that has '
+            'them; robot-infer doctor says more.') from error
+    return Engine.from_config(config)
 
 
 def serve(channel: Channel) -> None:
@@ -41,7 +59,7 @@ def serve(channel: Channel) -> None:
     """
     config = channel.receive()
     assert isinstance(config, Config)
-    engine = _tell(channel, lambda: Engine.from_config(config), lambda engine: engine.info)
+    engine = _tell(channel, lambda: load_engine(config), lambda engine: engine.info)
     if engine is None:
         return
     while True:

@@ -92,18 +92,21 @@ class RemoteEngine:
 
         :raises EngineError: where the process ended before or meanwhile.
         """
-        if self.pid is None:
+        if self._process is None:
             self.info = self._start()
             self.restarts += 1
+        elif self._process.poll() is not None:
+            raise self._ended()
         chunk = self._ask(Request('step', (observation, budget)))
         assert isinstance(chunk, ActionChunk)
         return chunk
 
     def kill(self) -> None:
         """End the process at once, also one that hangs; whoever waits for it gets an error."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+        process = self._process
+        if process is not None:
+            process.kill()
+            process.wait()
 
     def close(self) -> None:
         """End the process; its memory is given back with it."""
@@ -146,11 +149,13 @@ class RemoteEngine:
         return answer.value
 
     def _ended(self) -> EngineError:
+        """Take note that the process has ended; the next step starts another."""
         try:
             status = self._process.wait(_END_TIMEOUT_S)
             got = f'exit status {status}' if status >= 0 else f'its end by signal {-status}'
         except subprocess.TimeoutExpired:
             got = 'a closed connection'
+        self._end()
         return EngineError(
             'policy process', expected='an answer', got=got,
             remedy='It is started again with the next step. If that repeats, look at the log '

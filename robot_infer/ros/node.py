@@ -246,7 +246,8 @@ class PolicyNode(Node):
             memory = {line.name: line.num_bytes for line in info.memory}
         return diagnostics.NodeStatus(
             self.get_fully_qualified_name(), self._state, self._failure, policy, memory,
-            self._process.memory_info().rss)
+            self._process.memory_info().rss
+            + (self._session.resident_bytes() if self._session else 0))
 
     def _all_diagnostics(
         self, status: diagnostics.NodeStatus, runtime: RuntimeStatus | None, now_ns: int,

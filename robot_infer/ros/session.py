@@ -22,7 +22,6 @@ here is closed in the reverse order, also when the making itself fails half way.
 from __future__ import annotations
 
 from contextlib import ExitStack
-import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -31,6 +30,9 @@ from std_msgs.msg import String
 
 from robot_infer.config import Config
 from robot_infer.control import Clock, Runtime
+from robot_infer.control.memory import resident_bytes
+from robot_infer.control.remote import RemoteEngine
+from robot_infer.engine_process import load_engine
 from robot_infer.errors import ConfigError, RobotInferError
 from robot_infer.report.record import StepRecord
 from robot_infer.report.recorder import StepRecorder
@@ -56,7 +58,7 @@ class Session:
         self._active = threading.Event()
         self._convert = _TO_MESSAGE[config.control.output]
         with ExitStack() as undo:
-            engine = _load_engine(config)
+            engine = self._engine = _load_engine(config)
             undo.callback(engine.close)
             self.info = engine.info
             _check_output(config, engine)
@@ -92,15 +94,24 @@ class Session:
         return ended
 
     def close(self) -> None:
-        """Give everything back.
+        """Give everything back; a policy process that hangs is ended.
 
-        :raises RobotInferError: where the engine still hangs; nothing is closed then.
+        :raises RobotInferError: where the engine hangs in this process; nothing is closed then.
         """
-        if not self.deactivate():
+        ended = self.deactivate()
+        if not ended and isinstance(self._engine, RemoteEngine):
+            self._engine.kill()
+            ended = self.deactivate()
+        if not ended:
             raise RobotInferError(
                 'inference thread', expected='its end after deactivate', got='a step that hangs',
                 remedy='Wait and clean up again, or end the process.')
         self._undo.close()
+
+    def resident_bytes(self) -> int:
+        """Memory of the process that the policy runs in, where it has one of its own."""
+        return resident_bytes(self._engine.pid or 0) if isinstance(
+            self._engine, RemoteEngine) else 0
 
     def apply_live(self, config: Config) -> None:
         """Take over live settings; raises RobotInferError where they are refused."""
@@ -130,7 +141,7 @@ class Session:
                 self.config.state.joints, command.values, 1.0 / self.config.control.rate_hz))
 
 
-def _check_output(config: Config, engine: Engine) -> None:
+def _check_output(config: Config, engine: RemoteEngine | Engine) -> None:
     joints, action_dim = config.state.joints, engine.info.action_dim
     if config.control.output == 'joint_trajectory' and action_dim != len(joints):
         raise ConfigError(
@@ -139,13 +150,6 @@ def _check_output(config: Config, engine: Engine) -> None:
             got='joint_trajectory', remedy='Set control.output: float64_multi_array.')
 
 
-def _load_engine(config: Config) -> Engine:
-    """Load and warm up; torch is imported here and not before."""
-    try:
-        from robot_infer.engine import Engine
-    except ImportError as error:
-        raise ConfigError(
-            'Python environment', expected=f'torch and its like for {sys.executable}',
-            got=str(error), remedy='Run make setup, or start the node with the Python that has '
-            'them; robot-infer doctor says more.') from error
-    return Engine.from_config(config)
+def _load_engine(config: Config) -> RemoteEngine | Engine:
+    """Load and warm up, in a process of its own or in this one."""
+    return RemoteEngine(config) if config.policy.process else load_engine(config)

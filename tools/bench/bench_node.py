@@ -1,0 +1,326 @@
+# Copyright 2026 The robot_infer authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""How late the node's control ticks are, beside two loops that do nothing else, in one run.
+
+Processes, at work at the same time on the same schedule:
+
+    sim      the simulated robot: two cameras and joint states over DDS
+    node     the policy node with the demo policy; each of its ticks is noted
+    engine   the process that the policy runs in; a plain rclpy timer there publishes actions too
+    bare     a loop that sleeps until the next period and does nothing
+
+A shared machine stalls whole processes; where the bare loop was late too, nobody could have been
+on time. So ours is judged where the bare loop was within 1 ms.
+
+    make bench-node                          120 s, then 120 s with SCHED_FIFO
+    make bench-node ARGS='--in-process'      the policy in the node's own process, to compare
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+RATE_HZ = 50.0
+PERIOD_NS = round(1e9 / RATE_HZ)
+ON_TIME_NS = 1_000_000
+TARGET_NS, TARGET_SHARE = 2_000_000, 0.001
+CORE_FIFO = 40
+_LEAD_NS = 500_000_000
+
+
+# Roles of the processes: each notes its times and writes them to its file.
+
+
+def be_node(folder: Path, seconds: float, priority: int, in_process: bool) -> int:
+    """The policy node, as robot_infer_node runs it, with every tick noted."""
+    import rclpy
+
+    from robot_infer.control import remote
+    from robot_infer.control.loop import ControlLoop
+    from robot_infer.ros import node as policy_node
+
+    noted = np.zeros((round(seconds * RATE_HZ * 1.2) + 100, 2), np.int64)
+    count = 0
+    record = ControlLoop._record
+
+    def note(self, command, period, decided_ns):  # noqa: ANN001, ANN202
+        nonlocal count
+        if count < len(noted):
+            noted[count] = period.scheduled_ns, period.started_ns
+            count += 1
+        record(self, command, period, decided_ns)
+
+    ControlLoop._record = note
+    remote.RemoteEngine.__init__.__defaults__ = (
+        (sys.executable, __file__, 'engine', str(folder), str(seconds)),)
+    sys.setswitchinterval(policy_node._SWITCH_INTERVAL_S)
+    # realtime and process settings by parameter; the rest as the demo has it
+    from robot_infer.sim.children import shared_file
+    rclpy.init(args=[
+        '--ros-args', '--params-file', str(shared_file('config/demo.yaml')),
+        '-p', f'control.rate_hz:={RATE_HZ}', '-p', f'realtime.priority:={priority}',
+        '-p', f'policy.process:={"false" if in_process else "true"}',
+        '-p', 'instruction.text:="move to the red block"'])
+    node = policy_node.PolicyNode()
+    assert node.trigger_configure().name == 'SUCCESS', 'the log says why'
+    if in_process:
+        threading.Thread(target=plain_timer, args=(folder, seconds), daemon=True).start()
+    assert node.trigger_activate().name == 'SUCCESS', 'the log says why'
+    threading.Thread(target=_end_later, args=(node, seconds + 3.0), daemon=True).start()
+    while count == 0:
+        time.sleep(0.001)
+    _publish_phase(folder, int(noted[0, 0]))
+    try:
+        policy_node._spin(node)
+    except KeyboardInterrupt:
+        pass
+    status = node._session.runtime.status()
+    node.end()
+    np.save(folder / 'node.npy', noted[:count])
+    (folder / 'status.json').write_text(json.dumps({
+        'steps': status.inference.counters.steps, 'step_p50_s': status.inference.step_s.p50,
+        'step_p99_s': status.inference.step_s.p99,
+        'chunk_ticks': status.deadline.counters.chunk_ticks,
+        'fallback_ticks': status.deadline.counters.fallback_ticks,
+        'decide_p99_s': status.deadline.decide_s.p99,
+        'publish_p99_s': status.deadline.publish_s.p99,
+        'gc_pause_max_s': status.gc_pause_s.max,
+        'realtime': [f'{o.name}: {o.words}' for o in status.realtime]}))
+    return 0
+
+
+def _end_later(node, after_s: float) -> None:  # noqa: ANN001
+    time.sleep(after_s)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def be_engine(folder: Path, seconds: float, descriptor: str) -> int:
+    """The policy's process, with a plain rclpy timer beside the policy."""
+    from robot_infer import engine_process
+
+    threading.Thread(target=plain_timer, args=(folder, seconds), daemon=True).start()
+    sys.argv = [sys.argv[0], descriptor]
+    return engine_process.main()
+
+
+def plain_timer(folder: Path, seconds: float) -> None:
+    """The same work as a control tick's, in a timer of rclpy, in the process of the policy."""
+    import rclpy
+    from rclpy.clock import Clock, ClockType
+    from rclpy.executors import SingleThreadedExecutor
+    from trajectory_msgs.msg import JointTrajectory
+
+    from robot_infer.ros import messages, qos
+
+    phase_ns = _await_phase(folder)
+    context = rclpy.Context()
+    rclpy.init(args=[], context=context)
+    node = rclpy.create_node('plain_timer', context=context)
+    publisher = node.create_publisher(JointTrajectory, 'plain_action', qos.action())
+    noted: list[int] = []
+    values = np.zeros(2)
+
+    def tick() -> None:
+        noted.append(time.monotonic_ns())
+        publisher.publish(messages.joint_trajectory(('slide_x', 'slide_y'), values, 1 / RATE_HZ))
+
+    executor = SingleThreadedExecutor(context=context)
+    executor.add_node(node)
+    time.sleep(max(0, phase_ns + _LEAD_NS - PERIOD_NS - time.monotonic_ns()) / 1e9)
+    begun_ns = time.monotonic_ns()  # the timer's schedule begins just behind this
+    node.create_timer(PERIOD_NS / 1e9, tick, clock=Clock(clock_type=ClockType.STEADY_TIME))
+    while time.monotonic_ns() < begun_ns + seconds * 1e9:
+        executor.spin_once(timeout_sec=0.5)
+    np.save(folder / 'timer.npy', np.array([begun_ns, *noted], np.int64))
+
+
+def be_bare(folder: Path, seconds: float, priority: int) -> int:
+    """A loop that only sleeps."""
+    phase_ns = _await_phase(folder) + _LEAD_NS
+    if priority:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
+    noted = np.zeros(round(seconds * RATE_HZ), np.int64)
+    for number in range(len(noted)):
+        left_ns = phase_ns + number * PERIOD_NS - time.monotonic_ns()
+        if left_ns > 0:
+            time.sleep(left_ns / 1e9)
+        noted[number] = time.monotonic_ns()
+    np.save(folder / 'bare.npy', np.concatenate([[phase_ns], noted]))
+    return 0
+
+
+def _publish_phase(folder: Path, phase_ns: int) -> None:
+    (folder / 'phase.tmp').write_text(str(phase_ns))
+    (folder / 'phase.tmp').rename(folder / 'phase')
+
+
+def _await_phase(folder: Path) -> int:
+    while not (folder / 'phase').exists():
+        time.sleep(0.01)
+    return int((folder / 'phase').read_text())
+
+
+# The run, and what is made of it.
+
+
+def measure(seconds: float, priority: int, in_process: bool) -> dict[str, object]:
+    """Run all processes once; figures by name."""
+    from robot_infer.sim.children import free_domain_id, ros_environment
+
+    environment = ros_environment(free_domain_id())
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        log = (folder / 'log').open('w')
+
+        def start(*arguments: object) -> subprocess.Popen:
+            return subprocess.Popen(
+                [sys.executable, *map(str, arguments)], env=environment, stdin=subprocess.DEVNULL,
+                stdout=log, stderr=log)
+
+        sim = start('-m', 'robot_infer.sim.node')
+        node = start(__file__, 'node', folder, seconds, priority, int(in_process))
+        bare = start(__file__, 'bare', folder, seconds, priority)
+        try:
+            patience_s = seconds + 90.0
+            for process in (bare, node):
+                if process.wait(patience_s):
+                    raise click.ClickException(
+                        f'{" ".join(map(str, process.args[1:3]))} ended with '
+                        f'{process.returncode}\n{(folder / "log").read_text()[-3000:]}')
+        finally:
+            for process in (sim, node, bare):
+                process.send_signal(signal.SIGINT)
+                try:
+                    process.wait(10.0)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+        return judge(folder)
+
+
+def judge(folder: Path) -> dict[str, object]:
+    """Lateness of each loop, period by period."""
+    phase_ns, *started = np.load(folder / 'bare.npy')
+    bare = np.array(started) - (phase_ns + np.arange(len(started)) * PERIOD_NS)
+    ours = _fill(np.load(folder / 'node.npy'), int(phase_ns), len(bare))
+    timer = _of_timer(np.load(folder / 'timer.npy'))
+    on_time = bare <= ON_TIME_NS
+    status = json.loads((folder / 'status.json').read_text())
+    return {
+        'bare loop': _figures(bare), 'our tick': _figures(ours),
+        'rclpy timer': _figures(timer),
+        'our tick where bare was on time': _figures(ours[on_time]),
+        'bare on time': float(on_time.mean()), 'status': status}
+
+
+def _fill(noted: NDArray[np.int64], phase_ns: int, periods: int) -> NDArray[np.int64]:
+    """Lateness of our tick in each period; one that was skipped is as late as the next tick."""
+    times = phase_ns + np.arange(periods) * PERIOD_NS
+    place = np.searchsorted(noted[:, 0], times - PERIOD_NS // 4)
+    place = np.minimum(place, len(noted) - 1)
+    return noted[place, 1] - times
+
+
+def _of_timer(times: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Lateness of the timer against its own schedule, whose phase is its best one."""
+    begun, started = times[0], times[1:]
+    index, lateness = np.divmod(started - begun, PERIOD_NS)
+    lateness -= lateness.min()
+    skipped = np.setdiff1d(np.arange(index[0], index[-1] + 1), index)
+    following = index[np.minimum(np.searchsorted(index, skipped), len(index) - 1)]
+    late = {int(i): int(value) for i, value in zip(index, lateness)}
+    extra = [(int(n) - int(s)) * PERIOD_NS + late[int(n)] for s, n in zip(skipped, following)]
+    return np.concatenate([lateness, np.array(extra, np.int64)])
+
+
+def _figures(lateness_ns: NDArray[np.int64]) -> dict[str, float]:
+    late = np.maximum(lateness_ns, 0)
+    ms = np.percentile(late, [50, 99], method='inverted_cdf') / 1e6
+    return {'periods': len(late), 'p50_ms': ms[0], 'p99_ms': ms[1], 'max_ms': late.max() / 1e6,
+            **{f'over_{limit}_ms': float((late > limit * 1e6).mean()) for limit in (1, 2, 5)}}
+
+
+def show(title: str, result: dict[str, object]) -> bool:
+    """Print one run; whether it met the targets."""
+    table = Table(title=title)
+    table.add_column('lateness')
+    for name in ('periods', 'p50 ms', 'p99 ms', 'max ms', '> 1 ms', '> 2 ms', '> 5 ms'):
+        table.add_column(name, justify='right')
+    for name, figures in result.items():
+        if not isinstance(figures, dict) or name == 'status':
+            continue
+        table.add_row(name, f'{figures["periods"]}', *(
+            f'{figures[key]:.2f}' for key in ('p50_ms', 'p99_ms', 'max_ms')), *(
+            f'{figures[f"over_{limit}_ms"]:.2%}' for limit in (1, 2, 5)))
+    console = Console()
+    console.print(table)
+    judged, ours = result['our tick where bare was on time'], result['our tick']
+    share, timer = judged['over_2_ms'], result['rclpy timer']
+    met = share <= TARGET_SHARE
+    better = ours['p99_ms'] <= timer['p99_ms'] and ours['over_2_ms'] <= timer['over_2_ms']
+    status = result['status']
+    console.print(
+        f'bare loop within 1 ms: {result["bare on time"]:.1%} of periods; there '
+        f'{share:.2%} of our ticks were later than 2 ms: '
+        f'{"met" if met else "NOT met"} (at most {TARGET_SHARE:.1%})\n'
+        f'never worse than the rclpy timer (p99, share > 2 ms): '
+        f'{"met" if better else "NOT met"}\n'
+        f'policy: {status["steps"]} steps, p50 {status["step_p50_s"] * 1e3:.0f} ms, '
+        f'p99 {status["step_p99_s"] * 1e3:.0f} ms; {status["chunk_ticks"]} ticks followed it, '
+        f'{status["fallback_ticks"]} had the fallback; decide p99 '
+        f'{status["decide_p99_s"] * 1e3:.2f} ms, publish p99 {status["publish_p99_s"] * 1e3:.2f} '
+        f'ms, longest collection {status["gc_pause_max_s"] * 1e3:.1f} ms\n'
+        + '; '.join(status['realtime']))
+    return met and better
+
+
+@click.command(help=__doc__)
+@click.option('--seconds', default=120.0, help='Length of each run.')
+@click.option('--in-process', is_flag=True, help='Run the policy in the node\'s process.')
+@click.option('--fifo/--no-fifo', default=True, help='A second run with SCHED_FIFO.')
+@click.option('--json', 'path', type=click.Path(path_type=Path), help='Write the figures there.')
+def main(seconds: float, in_process: bool, fifo: bool, path: Path | None) -> None:
+    """Measure and print."""
+    results = {}
+    for priority in (0, CORE_FIFO) if fifo else (0,):
+        title = f'{seconds:.0f} s at {RATE_HZ:.0f} Hz, ' + (
+            f'SCHED_FIFO {priority}' if priority else 'normal scheduling') + (
+            ', policy in the node\'s process' if in_process else '')
+        results[title] = measure(seconds, priority, in_process)
+        show(title, results[title])
+    if path is not None:
+        path.write_text(json.dumps(results, indent=1))
+
+
+if __name__ == '__main__':
+    roles = {'node': lambda a: be_node(Path(a[0]), float(a[1]), int(a[2]), a[3] == '1'),
+             'engine': lambda a: be_engine(Path(a[0]), float(a[1]), a[2]),
+             'bare': lambda a: be_bare(Path(a[0]), float(a[1]), int(a[2]))}
+    if len(sys.argv) > 1 and sys.argv[1] in roles:
+        sys.exit(roles[sys.argv[1]](sys.argv[2:]))
+    main()
