@@ -139,7 +139,8 @@ class Scene:
     def _expose(self, picture: np.ndarray, time_s: float, step: int, camera: int) -> np.ndarray:
         """Apply the light of this moment and the sensor's noise."""
         depth, period_s, phase = self._drift
-        light = self._brightness * (1.0 + depth * math.sin(2 * math.pi * time_s / period_s + phase))
+        wave = math.sin(2 * math.pi * time_s / period_s + phase)
+        light = self._brightness * (1.0 + depth * wave)
         ramp = np.arange(256, dtype=np.float32)[:, None] * (light * self._tint)[None, :]
         table = np.clip(np.rint(ramp), 0, 255).astype(np.uint8)[None]
         lit = cv2.LUT(picture, table)

@@ -73,7 +73,7 @@ class Batch:
     state: torch.Tensor  # (samples, 2) metres
     present: torch.Tensor  # (scenes, 4) bool per colour
     blocks: torch.Tensor  # (scenes, 4, 2) metres
-    seen_from: torch.Tensor  # (scenes, 2) metres: where the gripper was when the pictures were taken
+    seen_from: torch.Tensor  # (scenes, 2) metres: the gripper in the pictures
 
 
 class SceneBuffer:
@@ -102,7 +102,8 @@ class SceneBuffer:
         rng = self._rng
         for i in range(count):
             if i % 2 == 0:
-                self._world = World((1 << 31) + int(rng.integers(1 << 31)), int(rng.choice([2, 3, 3, 4])))
+                seed = (1 << 31) + int(rng.integers(1 << 31))  # apart from the seeds of evaluation
+                self._world = World(seed, int(rng.choice([2, 3, 3, 4])))
             self._render(self._next)
             self._next = (self._next + 1) % len(self._state)
 

@@ -88,11 +88,12 @@ class Trial:
         self.moved_at = 0
 
     def step(self, command: np.ndarray, render: bool) -> None:
-        """Follow `command` for one control step; keep the pictures when the next step needs them."""
+        """Follow `command` for one control step; `render` takes pictures before it."""
         if self.episode.steps == self._move_at:
             self.world.disturb(self._rng, self.episode.colour)
-            self.episode.restart()
             self.moved_at = self._move_at
+        if self.episode.steps <= self._move_at:
+            self.episode.restart()  # arriving before the block is moved does not count
         if render:
             self.frames = {camera: self.world.render(camera) for camera in CAMERAS}
         self.world.step(command)
@@ -147,14 +148,15 @@ def main() -> None:
     parser.add_argument('--episodes', type=int, default=100)
     parser.add_argument('--first-seed', type=int, default=1_000_000)
     parser.add_argument('--every', type=int, default=3, help='control steps between inferences')
-    parser.add_argument('--latency', type=int, default=3, help='control steps until a chunk is used')
+    parser.add_argument('--latency', type=int, default=3, help='steps until a chunk is used')
     parser.add_argument('--exact', action='store_true', help='full pictures through the policy')
     parser.add_argument('--threads', type=int, default=1)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     folder = args.checkpoint
     stats: dict[str, dict[str, torch.Tensor]] = {demo.STATE: {}, demo.ACTION: {}}
-    flat = load_file(next(folder.glob('policy_preprocessor_step_*_normalizer_processor.safetensors')))
+    path = next(folder.glob('policy_preprocessor_step_*_normalizer_processor.safetensors'))
+    flat = load_file(path)
     for key, value in flat.items():
         name, field = key.rsplit('.', 1)
         if name in stats:

@@ -69,7 +69,7 @@ if not hasattr(torch.ops.torchvision, 'nms'):
 
 
 def replace(path: Path, edits: list[tuple[str, str]]) -> None:
-    """Apply `edits` to the file; an edit that is there already is left, a missing one is an error."""
+    """Apply `edits` to the file, once; a line that is not there is an error."""
     text = path.read_text()
     for old, new in edits:
         if new in text and (old in new or old not in text):

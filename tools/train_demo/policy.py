@@ -160,7 +160,9 @@ def build(backbone: Path, device: str = 'cpu') -> SmolVLAPolicy:
     return policy
 
 
-def save(policy: SmolVLAPolicy, stats: Mapping[str, dict[str, torch.Tensor]], folder: Path) -> None:
+def save(
+    policy: SmolVLAPolicy, stats: Mapping[str, dict[str, torch.Tensor]], folder: Path
+) -> None:
     """Write a whole checkpoint folder, replacing `folder` in one rename at the end."""
     backbone = Path(policy.config.vlm_model_name)
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -14,9 +14,9 @@
 """Train the demo policy by behaviour cloning; restartable, seeded, with a log and a curve.
 
     python train.py --out work/            # goes on where work/ left off
-    python train.py --out work/ --publish ../../robot_infer/assets/demo_policy
 
-`work/` keeps the training state; the best checkpoint so far (by closed-loop success) is published.
+`work/` keeps the training state, the log and two checkpoints: `last/` and `best/` (by closed-loop
+success on the seeds of EVAL_SEED, which neither training nor the final evaluation uses).
 """
 
 from __future__ import annotations
@@ -50,8 +50,7 @@ def arguments() -> argparse.Namespace:
     """Return the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--out', type=Path, required=True)
-    parser.add_argument('--publish', type=Path)
-    parser.add_argument('--steps', type=int, default=8000)
+    parser.add_argument('--steps', type=int, default=4000)
     parser.add_argument('--scenes', type=int, default=32, help='pictures in a batch')
     parser.add_argument('--repeat', type=int, default=2, help='instructions for each picture')
     parser.add_argument('--buffer', type=int, default=8192)
@@ -60,7 +59,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument('--bf16-until', type=float, default=0.75, help='share of steps in bf16')
     parser.add_argument('--warmup', type=int, default=200)
     parser.add_argument('--eval-every', type=int, default=600)
-    parser.add_argument('--episodes', type=int, default=40)
+    parser.add_argument('--episodes', type=int, default=60)
     parser.add_argument('--seed', type=int, default=0)
     parser.add_argument('--threads', type=int, default=1)
     parser.add_argument('--minutes', type=float, default=1e9, help='stop after this long')
@@ -163,7 +162,7 @@ class Trainer:
         return dict(zip(LOG[2:7], (*values, float(error)), strict=True))
 
     def judge(self) -> dict[str, float]:
-        """Run the averaged weights in the world; publish them where they beat the best so far."""
+        """Run the averaged weights in the world; save them, as best/ where nothing did better."""
         seeds = range(EVAL_SEED, EVAL_SEED + self.args.episodes)
         still = evaluate(self.average, self.stats, seeds, moved=False)
         moved = evaluate(self.average, self.stats, seeds, moved=True)
@@ -173,23 +172,29 @@ class Trainer:
         if score >= self.best:
             self.best = score
             demo.save(self.average, self.stats, self.args.out / 'best')
-            if self.args.publish and still['success'] >= 0.5:
-                demo.save(self.average, self.stats, self.args.publish)
         return {'still': still['success'], 'moved': moved['success']}
+
+
+def read_log(path: Path, last_step: int) -> list[dict[str, str]]:
+    """Return the rows of an earlier log up to `last_step`, where the training goes on."""
+    if not path.exists():
+        return []
+    with path.open(newline='') as file:
+        return [row for row in csv.DictReader(file) if int(row['step']) <= last_step]
 
 
 def run(trainer: Trainer) -> None:
     """Train until the last step, logging as it goes."""
     args = trainer.args
     path = args.out / 'log.csv'
-    fresh = not path.exists() or trainer.step == 0
+    rows = read_log(path, trainer.step)
     begun, before = time.monotonic(), trainer.minutes
     sums: dict[str, float] = {}
     count = 0
-    with path.open('w' if fresh else 'a', newline='') as file:
+    with path.open('w', newline='') as file:
         log = csv.DictWriter(file, LOG)
-        if fresh:
-            log.writeheader()
+        log.writeheader()
+        log.writerows(rows)
         while trainer.step < args.steps and trainer.minutes - before < args.minutes:
             for name, value in trainer.train_step().items():
                 sums[name] = sums.get(name, 0.0) + value
