@@ -24,6 +24,7 @@ from pathlib import Path
 from safetensors.torch import load_file
 from torch import Tensor
 
+from robot_infer.engine import DEMO_CHECKPOINT
 from robot_infer.types import Frame, Observation, RobotState
 
 DATA = Path(__file__).parents[1] / 'golden' / 'data'
@@ -48,8 +49,8 @@ class GoldenCase:
 
     @property
     def checkpoint(self) -> Path:
-        """The checkpoint folder the values were made with."""
-        return DATA / self.name / 'checkpoint'
+        """The checkpoint folder the values were made with; the demo policy's is the package's."""
+        return DEMO_CHECKPOINT if self.name == 'demo' else DATA / self.name / 'checkpoint'
 
     def steps(self) -> list[GoldenStep]:
         """The observations of the case."""
