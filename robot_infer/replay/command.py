@@ -188,11 +188,12 @@ def _progress(console: Console, quiet: bool) -> Iterator[Callable[[float, float]
     if quiet or not console.is_terminal:
         yield lambda done_s, whole_s: None
         return
-    columns = (TextColumn('replaying'), BarColumn(), TextColumn(
-        '{task.completed:.1f} of {task.total:.1f} s of bag time'), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task('', total=None)
-        yield lambda done_s, whole_s: bar.update(task, completed=done_s, total=whole_s)
+    with Progress(BarColumn(), TextColumn('{task.description}'), TimeElapsedColumn(),
+                  console=console, transient=True) as bar:
+        task = bar.add_task('loading the policy', total=None)
+        yield lambda done_s, whole_s: bar.update(
+            task, completed=done_s, total=whole_s,
+            description=f'{done_s:.1f} of {whole_s:.1f} s of bag time')
 
 
 class _Speed(click.ParamType):

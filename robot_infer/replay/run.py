@@ -132,13 +132,16 @@ class Replay:
         self._warm_start()
         stream = self._messages()
         coming, last_ns, index = next(stream, None), self._start_ns, 0
-        while (now_ns := self._start_ns + round(index * self._period_ns)) <= self._end_ns:
+        # One tick behind the last message, so that there is one for each.
+        ticks_end_ns = self._end_ns + (
+            round(self._period_ns) - 1 if self._end_ns == self._bag.end_ns else 0)
+        while (now_ns := self._start_ns + round(index * self._period_ns)) <= ticks_end_ns:
             while coming is not None and coming.time_ns <= now_ns:
                 last_ns = max(last_ns, coming.time_ns)
                 self._feed.give(coming)
                 coming = next(stream, None)
             if self._damage is not None:
-                self._end_ns = min(self._end_ns, last_ns)
+                self._end_ns = ticks_end_ns = min(self._end_ns, last_ns)
             if now_ns - last_ns > LONGEST_GAP_S * 1e9:
                 index = self._pass_over(now_ns, coming, index)
                 continue

@@ -124,7 +124,8 @@ class TestDefinitions:
             messages.check_definition(self.topic(definition))
 
     def test_another_layout_of_a_part_is_refused(self):
-        definition = messages.definition(messages.IMAGE).replace('uint32 nanosec', 'uint64 nanosec')
+        definition = messages.definition(messages.IMAGE).replace(
+            'uint32 nanosec', 'uint64 nanosec')
         with pytest.raises(MessageTypeError, match='builtin_interfaces/msg/Time'):
             messages.check_definition(Topic('/t', messages.IMAGE, 1, definition))
 

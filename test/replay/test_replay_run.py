@@ -80,7 +80,7 @@ class TestTheSameActions:
 
     def test_twice(self, demo_bag, play):
         first, second = play(demo_bag), play(demo_bag)
-        assert len(first.ticks) == 60 and digest(first.ticks) == digest(second.ticks)
+        assert len(first.ticks) == 61 and digest(first.ticks) == digest(second.ticks)
 
     def test_from_sqlite_and_from_compressed_bags(self, demo_bag, demo_messages, play, make_bag):
         expected = digest(play(demo_bag).ticks)
@@ -123,7 +123,7 @@ class TestTime:
 
     def test_ticks_and_steps_come_at_their_rates(self, demo_bag, play):
         result = play(demo_bag, flat={'control.rate_hz': 50.0, 'inference.rate_hz': 10.0})
-        assert len(result.ticks) == 99
+        assert len(result.ticks) == 100
         gaps = {after.time_ns - before.time_ns
                 for before, after in zip(result.ticks, result.ticks[1:])}
         assert gaps == {20_000_000}
@@ -133,7 +133,7 @@ class TestTime:
     def test_progress_tells_seconds_of_bag_time(self, demo_bag, play):
         told: list[float] = []
         play(demo_bag, progress=told.append)
-        assert told == sorted(told) and told[0] == 0.0 and math.isclose(told[-1], 59 / 30)
+        assert told == sorted(told) and told[0] == 0.0 and math.isclose(told[-1], 60 / 30)
 
     def test_a_start_behind_the_end_is_refused(self, demo_bag, play):
         with pytest.raises(BagError, match='--start'):

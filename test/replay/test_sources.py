@@ -80,8 +80,9 @@ def test_step_records_are_found_whatever_the_node_is_called(find):
 
 
 @pytest.mark.parametrize(('sent', 'wishes', 'kind', 'words'), [
-    (OTHER, {}, TopicError, ('topic /overhead/image for camera overhead', '--camera overhead=TOPIC',
-                             '/left (sensor_msgs/msg/Image, 1)', '/right')),
+    (OTHER, {}, TopicError, (
+        'topic /overhead/image for camera overhead', '--camera overhead=TOPIC',
+        '/left (sensor_msgs/msg/Image, 1)', '/right')),
     (GOOD[:2] + OTHER[2:], {}, TopicError, (
         'topic /joint_states for the state', '--state TOPIC', '--fixed-state', '/arm')),
     (GOOD[:3] + OTHER[3:], {}, InstructionError, ('--text', '--instruction', '/say')),
@@ -91,7 +92,8 @@ def test_step_records_are_found_whatever_the_node_is_called(find):
     (GOOD, {'cameras': {'wrist': '/joint_states'}}, MessageTypeError, (
         'sensor_msgs/msg/Image or sensor_msgs/msg/CompressedImage', 'got sensor_msgs/msg/Joint')),
     (GOOD, {'state': '/instruction'}, MessageTypeError, ('got std_msgs/msg/String',)),
-    (GOOD, {'instruction': '/nobody'}, TopicError, ('topic /nobody for the instruction', '--text')),
+    (GOOD, {'instruction': '/nobody'}, TopicError, (
+        'topic /nobody for the instruction', '--text')),
     (GOOD, {'compare': '/joint_states'}, MessageTypeError, ('the recorded actions', '/action')),
     (GOOD, {'compare': '/nobody'}, TopicError, ('--compare TOPIC', '/action (traj')),
     (GOOD, {'fixed_state': (1.0,)}, StateError, ('slide_x, slide_y', 'got 1')),
