@@ -13,7 +13,7 @@
 # limitations under the License.
 
 
-"""The command line: `robot-infer doctor | demo | demo-eval | parameters | version`.
+"""The command line: `robot-infer doctor | demo | replay | record | parameters | ...`.
 
 Each command imports what it needs when it runs, so that none fails for want of another's.
 """
@@ -90,6 +90,24 @@ def demo(arguments: Sequence[str]) -> None:
 def demo_eval(arguments: Sequence[str]) -> None:
     """Measure the demo policy's success over many episodes (--help for more)."""
     from robot_infer.sim import evaluate as command
+
+    sys.exit(command.main(list(arguments)))
+
+
+@main.command(context_settings=_PASS_ON)
+@click.argument('arguments', nargs=-1, type=click.UNPROCESSED)
+def replay(arguments: Sequence[str]) -> None:
+    """Replay a recorded bag through the policy, without ROS (--help for more)."""
+    from robot_infer.replay import command
+
+    sys.exit(command.main(list(arguments)))
+
+
+@main.command(context_settings=_PASS_ON)
+@click.argument('arguments', nargs=-1, type=click.UNPROCESSED)
+def record(arguments: Sequence[str]) -> None:
+    """Record the topics of a policy into a bag (--help for more)."""
+    from robot_infer.replay import record as command
 
     sys.exit(command.main(list(arguments)))
 
