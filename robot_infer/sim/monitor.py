@@ -132,9 +132,12 @@ class Monitor:
         return {re.sub(r'[0-9.]+', '#', line): line for line in lines}
 
     def _sample(self, now_s: float) -> None:
+        """Take the memory of each process with those it started, and look at the status."""
         for name, process in self._processes.items():
             try:
-                self.memory.append(MemorySample(now_s, name, process.memory_info().rss))
+                family = (process, *process.children(recursive=True))
+                self.memory.append(MemorySample(
+                    now_s, name, sum(one.memory_info().rss for one in family)))
             except psutil.NoSuchProcess:
                 return  # the next look at the children says so in words
         status = self._driver.status
