@@ -68,6 +68,7 @@ class Options:
     params: Path | None = None
     checkpoint: str = ''
     required: float = 0.75
+    record: Path | None = None
 
 
 class Demo:
@@ -94,7 +95,12 @@ class Demo:
             policy = self._start(
                 undo, 'policy node', environment, 'robot_infer.ros.node', *self._parameters(),
                 '-p', 'diagnostics.publish_steps:=true')  # the report is made of them
-            monitor = Monitor(self._console, (policy, robot))
+            children = [policy, robot]
+            if self._options.record is not None:
+                children.append(self._start(
+                    undo, 'recorder', environment, 'robot_infer.replay.record',
+                    str(self._options.record), '--config', str(self._params)))
+            monitor = Monitor(self._console, children)
             driver = driver_module.Driver(monitor.watch)
             undo.callback(driver.close)
             self._bring_up(driver, monitor, policy)
@@ -199,6 +205,8 @@ def run_demo(options: Options, console: Console) -> int:
     console.print(summary_table(summary, run.title))
     write_page(run, options.report)
     console.print(f'report: {options.report}', soft_wrap=True, markup=False, highlight=False)
+    if options.record is not None:
+        console.print(f'bag: {options.record}', soft_wrap=True, markup=False, highlight=False)
     if options.record_json is not None:
         run.write_json(options.record_json)
         console.print(f'record: {options.record_json}', soft_wrap=True, markup=False,
@@ -241,6 +249,8 @@ def _interrupt(*_: object) -> None:
               type=click.Path(dir_okay=False, path_type=Path), help='Where the page is written.')
 @click.option('--record-json', type=click.Path(dir_okay=False, path_type=Path),
               help='Also keep the records the page is made of.')
+@click.option('--record', type=click.Path(exists=False, path_type=Path),
+              help='Record all topics into this new folder: a bag for robot-infer replay.')
 @click.option('--params', type=click.Path(exists=True, dir_okay=False, path_type=Path),
               help='Parameter file; the default is config/demo.yaml.')
 @click.option('--checkpoint', default='',
