@@ -141,7 +141,7 @@ class InferenceSettings(_Group):
         10.0, 'How long step times are remembered for the prediction; what was slow is tried '
         'again after that.', unit='s', low=0.1, high=3600.0)
     min_horizon: int = _setting(
-        0, 'Shortest chunk of the ladder; 0 means what covers a deadline and a period of '
+        0, 'Shortest chunk of the ladder; 0 means what covers two deadlines and a period of '
         'inference.', unit='actions', low=0, high=1000)
     min_denoise_steps: int = _setting(
         0, 'Denoising steps of the last rung of the ladder, an approximation; 0 means that it is '

@@ -23,11 +23,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from robot_infer.config import Config
 from robot_infer.control.chunks import ChunkBuffer, Delivery, Reason, Ticket
 from robot_infer.control.clock import NS_PER_S, Clock
 from robot_infer.control.faults import FaultBoard
+from robot_infer.control.ladder import FULL_STEP, Ladder
 from robot_infer.control.limits import ActionLimits
-from robot_infer.control.observe import Observer
+from robot_infer.control.observe import Assembly, Observer
 from robot_infer.control.recorder import Recorder
 from robot_infer.control.stats import StageStatistics
 from robot_infer.errors import ActionError
@@ -45,6 +47,16 @@ class EngineInfo(Protocol):
     @property
     def action_dim(self) -> int:
         """Number of values in an action."""
+        ...
+
+    @property
+    def horizon(self) -> int:
+        """Actions of a full chunk."""
+        ...
+
+    @property
+    def denoise_steps(self) -> int:
+        """Denoising steps of a full action head."""
         ...
 
 
@@ -79,9 +91,11 @@ class Inference:
 
     def __init__(
         self, engine: Engine, observer: Observer, buffer: ChunkBuffer, limits: ActionLimits,
-        faults: FaultBoard, clock: Clock, deadline_s: float, recorder: Recorder | None = None,
+        faults: FaultBoard, clock: Clock, config: Config, recorder: Recorder | None = None,
     ) -> None:
-        self.deadline_s = deadline_s
+        self._ladder = Ladder(config.inference, engine.info, config.control.rate_hz)
+        self._before: Assembly | None = None  # of the last step with frames of its own
+        self.apply_live(config)
         self.statistics = StageStatistics()
         self._engine = engine
         self._observer = observer
@@ -94,12 +108,19 @@ class Inference:
         self._input_faults: set[str] = set()
         self._step_faults: set[str] = set()
 
-    def run(self, wait_s: float | None = None) -> ActionChunk | None:
+    def apply_live(self, config: Config) -> None:
+        """Take over the settings that may change while it is used."""
+        self.deadline_s = config.inference.deadline_s
+        self._max_age_ns = round(config.cameras.max_age_s * NS_PER_S)
+        self._ladder.apply_live(config.inference)
+
+    def run(self, wait_s: float | None = None, *, laddered: bool = False) -> ActionChunk | None:
         """Observe, step and deliver; the chunk, or None where it does not reach the robot.
 
-        wait_s: how long the worker waited for something new, for the statistics.
+        wait_s: how long the worker waited for something new, for the statistics. laddered: do
+        less where a full step is predicted to be late.
         """
-        pending = self.begin(wait_s)
+        pending = self.begin(wait_s, laddered=laddered)
         if pending is None or not self.deliver(pending):
             return None
         return pending.chunk
@@ -111,24 +132,32 @@ class Inference:
         except Exception as error:
             self.fail(error)
 
-    def begin(self, wait_s: float | None = None) -> Pending | None:
+    def begin(self, wait_s: float | None = None, *, laddered: bool = False) -> Pending | None:
         """Observe and step; None where a fault (now on the board) stands against it."""
         try:
             began_ns = self._clock.now_ns()
-            assembly = self._observer.assemble()
+            before = self._still_fresh(began_ns) if laddered else None
+            plan = self._ladder.choose(began_ns, before is not None) if laddered else FULL_STEP
+            assembly = self._observer.assemble(before if plan.old_frames else None)
             observed_ns = self._clock.now_ns()
             self._report_inputs(assembly.errors)
             if assembly.observation is None:
                 self.statistics.blocked()
                 return None
-            chunk = self._step(assembly.observation, assembly.ticket)
+            chunk = self._step(assembly, plan.budget)
             finished_ns = self._clock.now_ns()
             self.statistics.record(
-                chunk.report, wait_s=wait_s, began_ns=began_ns, observed_ns=observed_ns,
+                chunk.report, plan, wait_s=wait_s, began_ns=began_ns, observed_ns=observed_ns,
                 finished_ns=finished_ns,
                 late=finished_ns - began_ns > self.deadline_s * NS_PER_S)
-            return Pending(
-                chunk, assembly.ticket, (observed_ns - began_ns) / NS_PER_S, finished_ns)
+            observe_s = (observed_ns - began_ns) / NS_PER_S
+            if chunk.report is not None:
+                self._ladder.record(
+                    plan, chunk.report, observe_s, (finished_ns - began_ns) / NS_PER_S,
+                    finished_ns)
+            if not plan.old_frames:
+                self._before = assembly
+            return Pending(chunk, assembly.ticket, observe_s, finished_ns)
         except Exception as error:
             self.fail(error)
             return None
@@ -163,11 +192,27 @@ class Inference:
         except Exception as error:
             self._step_faults.add(self._faults.report(error))
 
-    def _step(self, observation: Observation, ticket: Ticket) -> ActionChunk:
+    def _still_fresh(self, now_ns: int) -> Assembly | None:
+        """The last step's own observation, where its frames may be used once more.
+
+        That is while they count as fresh, and while nothing made what came before void.
+        """
+        before = self._before
+        if before is None or before.ticket.generation != self._buffer.ticket().generation:
+            return None
+        inputs = before.ticket.inputs
+        if inputs is None:
+            return None
+        oldest_ns = inputs.received_ns
+        if inputs.captured_ns is not None:
+            oldest_ns = min(oldest_ns, inputs.captured_ns)
+        return before if now_ns - oldest_ns <= self._max_age_ns else None
+
+    def _step(self, assembly: Assembly, budget: StepBudget) -> ActionChunk:
         try:
-            return self._engine.step(observation, StepBudget())
+            return self._engine.step(assembly.observation, budget)
         except ActionError:  # the engine refuses its own actions where they are not finite
-            self._buffer.refuse(ticket, Reason.ACTION_NOT_FINITE)
+            self._buffer.refuse(assembly.ticket, Reason.ACTION_NOT_FINITE)
             raise
 
     def _report_inputs(self, errors: tuple[Exception, ...]) -> None:

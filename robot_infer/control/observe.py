@@ -75,18 +75,25 @@ class Observer:
             raise assembly.errors[0]
         return assembly.observation
 
-    def assemble(self) -> Assembly:
-        """The newest observation, or all the named errors at once, so that all can be shown."""
+    def assemble(self, before: Assembly | None = None) -> Assembly:
+        """The newest observation, or all the named errors at once, so that all can be shown.
+
+        before: take its frames in place of the newest; state and instruction are the newest.
+        """
         ticket = self._buffer.ticket()
         now_ns = self._clock.now_ns()
         errors: list[RobotInferError] = []
         instruction = _collect(self._instruction.current, errors)
         state = _collect(lambda: self._state.newest(now_ns), errors)
-        frames = _collect(lambda: self._frames.newest(now_ns), errors)
+        if before is None:
+            frames = _collect(lambda: self._frames.newest(now_ns), errors)
+        else:
+            frames = before.observation.frames
         _collect(self._stamps.check, errors)
         if errors:
             return Assembly(None, ticket, tuple(errors))
-        ticket = Ticket(ticket.consumed, ticket.generation, self._input_times(frames))
+        inputs = self._input_times(frames) if before is None else before.ticket.inputs
+        ticket = Ticket(ticket.consumed, ticket.generation, inputs)
         return Assembly(Observation(frames, state, instruction, now_ns), ticket, ())
 
     def _input_times(self, frames: dict[str, Frame]) -> InputTimes | None:

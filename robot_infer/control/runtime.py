@@ -99,7 +99,7 @@ class Runtime:
             self.frames, self._state, self._instruction, self._stamps, self._buffer, clock)
         self._inference = Inference(
             engine, self._observer, self._buffer, limits, self.faults, clock,
-            config.inference.deadline_s, recorder)
+            config, recorder)
         self._worker = InferenceWorker(self._inference, clock, config.inference.rate_hz)
         self._tick = ControlTick(
             config.control, self._buffer, limits, self._measured, self.faults)
@@ -287,7 +287,7 @@ class Runtime:
         self.frames.apply_live(config.cameras)
         self._state.max_age_s = config.state.max_age_s
         self._buffer.validity_s = config.control.chunk_validity_s
-        self._inference.deadline_s = config.inference.deadline_s
+        self._inference.apply_live(config)
         self._loop.limits = _limits(config)
         self._worker.rate_hz = config.inference.rate_hz
         if old['instruction.text'] != new['instruction.text']:

@@ -28,6 +28,7 @@ import numpy as np
 
 from robot_infer.control.chunks import InputTimes
 from robot_infer.control.clock import NS_PER_S
+from robot_infer.control.ladder import FULL_STEP, Plan, Rung
 from robot_infer.control.window import SIZE, Summary, Window
 from robot_infer.types import Command, Source, StepReport
 
@@ -172,7 +173,8 @@ class InferenceStatus:
     stages_s: seconds per stage: `wait` (for something new; not part of the step), `observe`
     (frames decoded, state and instruction read), then the engine's own in the order they run.
     step_s: from observation begun to chunk made. period_s: from start to start of steps.
-    report: of the newest step.
+    report: of the newest step. rung: of the ladder, where the newest step was made, and
+    predicted_s: what it was thought to take. rungs: steps by rung.
     """
 
     counters: InferenceCounters
@@ -180,6 +182,9 @@ class InferenceStatus:
     step_s: Summary
     period_s: Summary
     report: StepReport | None
+    rung: str
+    predicted_s: float
+    rungs: Mapping[str, int]
 
 
 class StageStatistics:
@@ -193,6 +198,8 @@ class StageStatistics:
         self._period = Window(size)
         self._began_ns: int | None = None
         self._report: StepReport | None = None
+        self._plan = FULL_STEP
+        self._rungs = {rung.value: 0 for rung in Rung}
 
     def blocked(self) -> None:
         """No step: an input is missing or bad."""
@@ -203,8 +210,8 @@ class StageStatistics:
         self._count(failed=1)
 
     def record(
-        self, report: StepReport | None, *, wait_s: float | None, began_ns: int,
-        observed_ns: int, finished_ns: int, late: bool,
+        self, report: StepReport | None, plan: Plan = FULL_STEP, *, wait_s: float | None,
+        began_ns: int, observed_ns: int, finished_ns: int, late: bool,
     ) -> None:
         """Take one step that gave a chunk: when it began, had its observation, had its chunk."""
         if wait_s is not None:
@@ -217,7 +224,8 @@ class StageStatistics:
         if self._began_ns is not None:
             self._period.add((began_ns - self._began_ns) / NS_PER_S)
         self._began_ns = began_ns
-        self._report = report
+        self._report, self._plan = report, plan
+        self._rungs[plan.rung.value] += 1
         self._count(
             steps=1, late=int(late), tokens_total=report.tokens_total if report else 0,
             tokens_computed=report.tokens_computed if report else 0)
@@ -227,7 +235,8 @@ class StageStatistics:
         stages = list(self._stages.items())  # one atomic copy: the worker may add a stage
         return InferenceStatus(
             self._counters, {name: window.summary() for name, window in stages},
-            self._step.summary(), self._period.summary(), self._report)
+            self._step.summary(), self._period.summary(), self._report,
+            self._plan.rung.value, self._plan.predicted_s, dict(self._rungs))
 
     def _add(self, stage: str, seconds: float) -> None:
         window = self._stages.get(stage)

@@ -86,4 +86,4 @@ class InferenceWorker:
             return
         # Cleared before the inputs are read: what comes from now on causes another step.
         self._news.clear()
-        self._inference.run((self._clock.now_ns() - began_ns) / NS_PER_S)
+        self._inference.run((self._clock.now_ns() - began_ns) / NS_PER_S, laddered=True)

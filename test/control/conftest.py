@@ -41,10 +41,12 @@ FULL = StepBudget()
 
 @dataclass(frozen=True)
 class PolicyInfo:
-    """The two facts that control asks for."""
+    """The facts that control asks for."""
 
     state_dim: int = 2
     action_dim: int = 2
+    horizon: int = HORIZON
+    denoise_steps: int = 10
 
 
 @dataclass
