@@ -70,6 +70,7 @@ class Feed:
         self.recorded_steps: list[StepRecord] = []
         self._runtime, self._clock, self._sources = runtime, clock, sources
         self._bag_stamps = bag_stamps
+        self._instructed = False
         self._take = self._takers()
         topics = [*sources.fed.values(), *filter(None, (sources.actions, sources.steps))]
         self.tallies = {topic.name: Tally(topic, asked_for=topic is not sources.steps)
@@ -104,7 +105,8 @@ class Feed:
             takers[topic.name] = functools.partial(self._take_image, camera, convert)
         for topic, take in (
                 (sources.state, self._take_state), (sources.instruction, self._take_instruction),
-                (sources.actions, self._take_action), (sources.steps, self._take_step)):
+                (sources.active, self._take_active), (sources.actions, self._take_action),
+                (sources.steps, self._take_step)):
             if topic is not None:
                 takers[topic.name] = take
         return takers
@@ -125,8 +127,15 @@ class Feed:
         return stamp_ns
 
     def _take_instruction(self, message: BagMessage, now_ns: int) -> int:
+        self._instructed = True
         self._runtime.put_instruction(messages.text(message.cdr))
         self.news = True
+        return 0
+
+    def _take_active(self, message: BagMessage, now_ns: int) -> int:
+        if not self._instructed:
+            self._runtime.put_instruction(messages.text(message.cdr))
+            self.news = True
         return 0
 
     def _take_action(self, message: BagMessage, now_ns: int) -> int:

@@ -198,12 +198,12 @@ class Replay:
             self._runtime.set_instruction(self._wishes.text)
         if self._start_ns == self._bag.start_ns:
             return
-        told, sources = self._sources.instruction, self._sources
+        sources = self._sources
+        told = [topic.name for topic in (sources.active, sources.instruction) if topic]
         try:
-            if told is not None:
-                for message in deque(self._bag.messages([told.name], None, self._start_ns), 1):
-                    self._runtime.put_instruction(messages.text(message.cdr))
-            fresh = [name for name in sources.fed if told is None or name != told.name]
+            for message in deque(self._bag.messages(told, None, self._start_ns), 1):
+                self._runtime.put_instruction(messages.text(message.cdr))
+            fresh = [name for name in sources.fed if name not in told]
             for message in self._bag.messages(fresh, self._clock.now_ns(), self._start_ns):
                 self._feed.give(message)
         except BagDamagedError as error:

@@ -32,7 +32,8 @@ from robot_infer.replay.errors import MessageTypeError, TopicError
 IMAGE_TYPES = (messages.IMAGE, messages.COMPRESSED_IMAGE)
 ACTION_TYPES = (messages.JOINT_TRAJECTORY, messages.FLOAT64_MULTI_ARRAY)
 STATE_TOPIC, INSTRUCTION_TOPIC = '/joint_states', '/instruction'
-_STEP_TOPIC_END = '/step'  # ~/step of a node of any name
+# Of a node of any name: ~/step, ~/instruction_active.
+_STEP_TOPIC_END, _ACTIVE_TOPIC_END = '/step', '/instruction_active'
 _SHOWN = 12
 
 
@@ -55,19 +56,22 @@ class Wishes:
 class Sources:
     """The topics to read. state, instruction: None where something else stands in for them.
 
-    steps: the step records of the run that was recorded, where there are any.
+    active: where the node told which instruction is in force; it counts until the first
+    instruction, for a bag that begins in the middle of a run. steps: the step records of the run
+    that was recorded, where there are any.
     """
 
     cameras: Mapping[str, Topic]
     state: Topic | None
     instruction: Topic | None
     actions: Topic | None
+    active: Topic | None
     steps: Topic | None
 
     @property
     def fed(self) -> dict[str, Topic]:
         """The topics whose messages go into the runtime, by name."""
-        found = [*self.cameras.values(), self.state, self.instruction]
+        found = [*self.cameras.values(), self.state, self.instruction, self.active]
         return {topic.name: topic for topic in found if topic is not None}
 
 
@@ -85,7 +89,8 @@ def choose(bag: Bag, config: Config, wishes: Wishes) -> Sources:
         instruction=_instruction(bag, config, wishes),
         actions=_topic(bag, wishes.compare, ACTION_TYPES, 'the recorded actions', '--compare ')
         if wishes.compare else None,
-        steps=_steps(bag))
+        active=None if wishes.text or wishes.instruction else _ending(bag, _ACTIVE_TOPIC_END),
+        steps=_ending(bag, _STEP_TOPIC_END))
 
 
 def default_image_topic(camera: str, config: Config) -> str:
@@ -134,7 +139,7 @@ def _instruction(bag: Bag, config: Config, wishes: Wishes) -> Topic | None:
     if wishes.instruction or (there is not None and there.count):
         return _topic(bag, name, (messages.STRING,), 'the instruction', '--instruction ',
                       'Or give the words with --text. ')
-    if not config.instruction.text:
+    if not config.instruction.text and _ending(bag, _ACTIVE_TOPIC_END) is None:
         raise InstructionError(
             'instruction', expected=f'messages on {name}, or instruction.text in the parameter '
             'file', got='neither', remedy='Give the words with --text, or the topic with '
@@ -142,9 +147,10 @@ def _instruction(bag: Bag, config: Config, wishes: Wishes) -> Topic | None:
     return None
 
 
-def _steps(bag: Bag) -> Topic | None:
+def _ending(bag: Bag, end: str) -> Topic | None:
+    """The topic of texts whose name ends so, where there is one."""
     return next((topic for topic in bag.topics.values() if topic.count
-                 and topic.name.endswith(_STEP_TOPIC_END) and topic.type == messages.STRING), None)
+                 and topic.name.endswith(end) and topic.type == messages.STRING), None)
 
 
 def _topic(

@@ -226,6 +226,14 @@ class TestWhatIsWrongInsideABag:
         assert result.ticks[-1].reason == 'no_instruction'
         assert 'InstructionError' in {fault.name for fault in result.status.fault_history}
 
+    def test_what_the_node_told_of_its_instruction_counts_until_there_is_one(
+            self, small, play, make_bag):
+        active = '/robot_infer/instruction_active'
+        told = [text(small[0].time_ns, 'move to the red cube', active), *small[1:]]
+        assert digest(play(make_bag(told)).ticks) == digest(play(make_bag(small)).ticks)
+        both = [*small, text(small[30].time_ns, 'go to the blue block', active)]
+        assert play(make_bag(both)).status.instruction == 'move to the red cube'
+
     def test_words_of_the_command_line_that_are_refused_are_an_error(self, small, play, make_bag):
         with pytest.raises(InstructionError):
             play(make_bag(small), wishes=Wishes(text='a\0b'))

@@ -79,6 +79,13 @@ def test_step_records_are_found_whatever_the_node_is_called(find):
     assert find([*GOOD, step]).steps.name == '/arm/my_node/step'
 
 
+def test_the_instruction_in_force_is_found_for_a_bag_that_begins_in_the_middle(find):
+    active = text(ORIGIN_NS, 'go', '/robot_infer/instruction_active')
+    sources = find([*GOOD[:3], active])
+    assert sources.instruction is None and sources.active.name == active.topic
+    assert find([*GOOD, active], text='stop').active is None
+
+
 @pytest.mark.parametrize(('sent', 'wishes', 'kind', 'words'), [
     (OTHER, {}, TopicError, (
         'topic /overhead/image for camera overhead', '--camera overhead=TOPIC',
