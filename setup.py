@@ -85,6 +85,7 @@ setup(
     entry_points={
         'console_scripts': [
             f'robot_infer_node = {NAME}.ros.node:main',
+            f'robot_infer_guard = {NAME}.ros.guard:main',
             f'robot_infer_sim = {NAME}.sim.node:main',
             f'robot-infer = {NAME}.cli:main',
         ],

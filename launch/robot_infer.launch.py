@@ -34,7 +34,7 @@ from launch.actions import (
 from launch.event_handlers import OnProcessStart
 from launch.events import matches_action
 from launch.logging import get_logger
-from launch_ros.actions import LifecycleNode
+from launch_ros.actions import LifecycleNode, Node
 from launch_ros.event_handlers import OnStateTransition
 from launch_ros.events.lifecycle import ChangeState
 from lifecycle_msgs.msg import Transition
@@ -59,6 +59,10 @@ def declared_arguments() -> list[DeclareLaunchArgument]:
         DeclareLaunchArgument(
             'autostart', default_value='true', choices=YES_NO,
             description='Configure and activate the node, also after a respawn.'),
+        DeclareLaunchArgument(
+            'guard', default_value='false', choices=YES_NO,
+            description='Start a guard too: the node\'s actions go through it, and it sends the '
+            'safe action when they do not come in time.'),
         DeclareLaunchArgument(
             'respawn', default_value='false', choices=YES_NO,
             description='Start the process again when it ends.'),
@@ -124,7 +128,13 @@ def start(context: LaunchContext) -> list[object]:
         package='robot_infer', executable='robot_infer_node', name='robot_infer',
         namespace=value['namespace'], parameters=parameters, output='screen',
         arguments=['--ros-args', '--log-level', f'robot_infer:={value["log_level"]}'],
+        remappings=[('action', 'action_raw')] if value['guard'] == 'true' else [],
         respawn=value['respawn'] == 'true', respawn_delay=2.0)
+    if value['guard'] == 'true':
+        actions.append(Node(
+            package='robot_infer', executable='robot_infer_guard', name='robot_infer_guard',
+            namespace=value['namespace'], parameters=parameters, output='screen',
+            respawn=True, respawn_delay=0.1))
     if value['autostart'] == 'true':
         actions += [
             RegisterEventHandler(OnProcessStart(

@@ -234,6 +234,9 @@ class RealtimeSettings(_Group):
 
 
 class GuardSettings(_Group):
+    node: str = _setting(
+        'robot_infer', 'Name of the node that is guarded; its lifecycle tells when actions are '
+        'expected.')
     timeout_s: float = _setting(
         0.0, 'The guard takes over when no action came for this long; 0 means one and a half '
         'control periods.', unit='s', low=0.0, high=60.0)

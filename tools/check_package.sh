@@ -45,11 +45,11 @@ for module in (robot_infer, robot_infer_kernels):
 assets = pathlib.Path(robot_infer.__file__).parent / 'assets'
 assert any(path.suffix == '.safetensors' for path in assets.rglob('*')), f'no demo policy in {assets}'
 EOF
-    for executable in robot-infer robot_infer_node robot_infer_sim; do
+    for executable in robot-infer robot_infer_node robot_infer_guard robot_infer_sim; do
         [ -x "$3/$executable" ] || die "$1: $3/$executable is missing"
     done
     (cd "$scratch" && "$3/robot-infer" version) >"$log" 2>&1 || die "$1: robot-infer version"
-    for executable in robot_infer_node robot_infer_sim; do
+    for executable in robot_infer_node robot_infer_guard robot_infer_sim; do
         (cd "$scratch" && runs "$3/$executable") >"$log" 2>&1 || die "$1: $executable"
     done
     echo "ok: $1"
@@ -60,7 +60,7 @@ runs() {
     local pid tries=0
     "$1" >"$scratch/output" 2>&1 &
     pid=$!
-    until grep -qE 'waiting for the configure|simulated robot ready' "$scratch/output"; do
+    until grep -qE 'waiting for the configure|simulated robot ready|ready: takes over' "$scratch/output"; do
         tries=$((tries + 1))
         if [ $tries -gt 300 ] || ! kill -0 $pid; then cat "$scratch/output"; return 1; fi
         sleep 0.1

@@ -102,7 +102,7 @@ index=$venv/share/ament_index/resource_index/packages
 mkdir -p "$venv/lib/robot_infer" "$venv/share/robot_infer" "$index"
 : > "$index/robot_infer"
 ln -sfn "$repo/package.xml" "$venv/share/robot_infer/package.xml"
-for executable in robot_infer_node robot_infer_sim robot-infer; do
+for executable in robot_infer_node robot_infer_guard robot_infer_sim robot-infer; do
     ln -sfn "../../bin/$executable" "$venv/lib/robot_infer/$executable"
 done
 for folder in launch config; do

@@ -20,6 +20,8 @@ Pixels are not copied: a RawImage looks into the message's own buffer and keeps 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from builtin_interfaces.msg import Duration, Time
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +86,10 @@ def float64_multi_array(
     message.layout.dim = [
         MultiArrayDimension(label='action', size=len(values), stride=len(values))]
     return message
+
+
+CONVERSIONS: dict[str, Callable[[tuple[str, ...], NDArray[np.float64], float], ActionMessage]] = {
+    'joint_trajectory': joint_trajectory, 'float64_multi_array': float64_multi_array}
 
 
 def _bytes(data: object) -> NDArray[np.uint8]:

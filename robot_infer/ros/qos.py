@@ -22,14 +22,18 @@ matches. History, depth and reliability can be overridden by parameter
 
 from __future__ import annotations
 
+from rclpy.duration import Duration
 from rclpy.qos import (
     DurabilityPolicy,
     HistoryPolicy,
+    LivelinessPolicy,
     QoSPolicyKind,
     QoSProfile,
     ReliabilityPolicy,
 )
 from rclpy.qos_overriding_options import QoSOverridingOptions
+
+_LEASE_S = 0.5  # after which consumers hold a guard for dead that shows no life
 
 
 def _keep_last(
@@ -60,6 +64,15 @@ def instruction() -> QoSProfile:
 def action() -> QoSProfile:
     """Newest action, delivered for sure."""
     return _keep_last(1, ReliabilityPolicy.RELIABLE)
+
+
+def guarded_action(period_s: float) -> QoSProfile:
+    """As `action`, with the promise of one every period and of being there."""
+    profile = action()
+    profile.deadline = Duration(seconds=2.0 * period_s)
+    profile.liveliness = LivelinessPolicy.AUTOMATIC
+    profile.liveliness_lease_duration = Duration(seconds=max(_LEASE_S, 2.0 * period_s))
+    return profile
 
 
 def latched() -> QoSProfile:

@@ -43,9 +43,6 @@ from robot_infer.types import Command
 if TYPE_CHECKING:
     from robot_infer.engine import Engine
 
-_TO_MESSAGE = {'joint_trajectory': messages.joint_trajectory,
-               'float64_multi_array': messages.float64_multi_array}
-
 
 class Session:
     """Everything between configure and cleanup.
@@ -56,7 +53,7 @@ class Session:
     def __init__(self, node: Node, config: Config, clock: Clock) -> None:
         self.config, self._node = config, node
         self._active = threading.Event()
-        self._convert = _TO_MESSAGE[config.control.output]
+        self._convert = messages.CONVERSIONS[config.control.output]
         with ExitStack() as undo:
             engine = self._engine = _load_engine(config)
             undo.callback(engine.close)

@@ -107,7 +107,8 @@ def test_the_executables_are_functions_that_exist(wheel):
     name = f'robot_infer-{robot_infer.__version__}.dist-info/entry_points.txt'
     lines = wheel.read(name).decode().splitlines()
     scripts = dict(line.split(' = ') for line in lines if ' = ' in line)
-    assert set(scripts) == {'robot_infer_node', 'robot_infer_sim', 'robot-infer'}
+    assert set(scripts) == {
+        'robot_infer_node', 'robot_infer_guard', 'robot_infer_sim', 'robot-infer'}
     pytest.importorskip('rclpy', reason='ROS 2 (rclpy) is not installed')
     for target in scripts.values():
         module, function = target.split(':')

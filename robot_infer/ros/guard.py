@@ -1,0 +1,230 @@
+# Copyright 2026 The robot_infer authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The guard's node: `robot_infer_guard`, between the policy node and the robot's controller.
+
+    action_raw ─► passed on while it comes in time, else the safe action ─► action
+
+It shares nothing with the policy node but topics: remap that node's `action` to `action_raw` (the
+launch file does so with guard:=true). What is decided is decided in control/guard.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+import copy
+import signal
+import sys
+import traceback
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from lifecycle_msgs.msg import TransitionEvent
+import numpy as np
+import rclpy
+from rclpy.clock import Clock as RosClock
+from rclpy.clock import ClockType
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.publisher import Publisher
+from sensor_msgs.msg import JointState
+from trajectory_msgs.msg import JointTrajectory
+
+try:
+    from rclpy.event_handler import PublisherEventCallbacks, UnsupportedEventTypeError
+except ImportError:  # Humble
+    from rclpy.qos_event import PublisherEventCallbacks, UnsupportedEventTypeError
+
+from robot_infer.control import MonotonicClock
+from robot_infer.control.guard import Guard, GuardState, GuardStatus, Substitutes
+from robot_infer.control.realtime import Realtime
+from robot_infer.control.state import StateStore
+from robot_infer.errors import RobotInferError
+from robot_infer.ros import diagnostics, messages, qos
+from robot_infer.ros.messages import ActionMessage
+from robot_infer.ros.parameters import Parameters
+
+NAME = 'robot_infer_guard'
+_WATCH_PERIOD_S = 0.1
+_AT_WORK = ('active', 'deactivating', 'shuttingdown')
+
+
+class GuardNode(Node):
+    """Topics, log and diagnostics around a Guard.
+
+    :raises ConfigError: where a setting is wrong; the same parameter file as the node's serves.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(NAME)
+        self.config = Parameters(self, lambda: False, lambda config: None).config()
+        config, self._steady = self.config, MonotonicClock()
+        self._realtime = Realtime(config.realtime)
+        self._joints, self._period_s = config.state.joints, 1.0 / config.control.rate_hz
+        self._state = StateStore(config.state)
+        self._convert = messages.CONVERSIONS[config.control.output]
+        self._missed_deadlines = 0
+        kind = messages.ACTION_TYPES[config.control.output]
+        self._publisher = self._open_publisher(kind)
+        self.guard: Guard[ActionMessage] = Guard(
+            config.guard, config.control, self._steady, self._send,
+            Substitutes(self._zeros, self._measured), self._realtime.enter_thread)
+        self.create_subscription(kind, 'action_raw', self.guard.take, qos.action())
+        self.create_subscription(JointState, 'joint_states', self._on_state, qos.state())
+        self.create_subscription(
+            TransitionEvent, f'{config.guard.node}/transition_event', self._on_transition, 10)
+        self._diagnostics = self.create_publisher(
+            DiagnosticArray, '/diagnostics', qos.diagnostics())
+        self._told: GuardState | None = None
+        self._due_ns = 0
+        self.create_timer(
+            _WATCH_PERIOD_S, self._watch, clock=RosClock(clock_type=ClockType.STEADY_TIME))
+        self._realtime.enter_process()
+        self.guard.start()
+        self.get_logger().info(
+            f'ready: takes over {self.guard.timeout_ns * 1e-6:.0f} ms after the last action, with '
+            f'{config.guard.fallback}')
+
+    def end(self) -> None:
+        """Watch no more."""
+        self.guard.stop(2.0)
+
+    def _open_publisher(self, kind: type[ActionMessage]) -> Publisher:
+        """With a promised deadline, its events where the middleware has them."""
+        profile = qos.guarded_action(self._period_s)
+        try:
+            return self.create_publisher(
+                kind, 'action', profile,
+                event_callbacks=PublisherEventCallbacks(deadline=self._on_missed))
+        except UnsupportedEventTypeError:
+            return self.create_publisher(kind, 'action', profile)
+
+    def _send(self, action: ActionMessage) -> None:
+        if self.context.ok():
+            self._publisher.publish(action)
+
+    # Substitutes. A passed message is sent again as it was: names, layout and all.
+
+    def _zeros(self, like: ActionMessage | None) -> ActionMessage:
+        if like is None:
+            return self._convert(self._joints, np.zeros(len(self._joints)), self._period_s)
+        zeros = copy.deepcopy(like)
+        if isinstance(zeros, JointTrajectory):
+            for point in zeros.points:
+                for name in ('positions', 'velocities', 'accelerations', 'effort'):
+                    setattr(point, name, [0.0] * len(getattr(point, name)))
+        else:
+            zeros.data = [0.0] * len(zeros.data)
+        return zeros
+
+    def _measured(self) -> ActionMessage | None:
+        values = self._state.measured(self._steady.now_ns())
+        return None if values is None else self._convert(self._joints, values, self._period_s)
+
+    def _on_state(self, message: JointState) -> None:
+        self._state.put(
+            message.name, message.position, messages.stamp_ns(message.header.stamp),
+            self._steady.now_ns(), self.get_clock().now().nanoseconds)
+
+    def _on_transition(self, event: TransitionEvent) -> None:
+        """The node begins or ends in order; one that died says nothing."""
+        if event.goal_state.label == 'active':
+            self.guard.activated()
+        elif event.start_state.label in _AT_WORK:
+            self.guard.deactivated()
+
+    def _on_missed(self, event: object) -> None:
+        self._missed_deadlines = event.total_count
+
+    # Reports.
+
+    def _watch(self) -> None:
+        status = self.guard.status()
+        if status.state is not self._told:
+            self._log(status)
+        now_ns = self._steady.now_ns()
+        if status.state is not self._told or now_ns >= self._due_ns:
+            self._told = status.state
+            self._due_ns = now_ns + round(self.config.diagnostics.period_s * 1e9)
+            array = DiagnosticArray(status=[self._report(status)])
+            array.header.stamp = self.get_clock().now().to_msg()
+            self._diagnostics.publish(array)
+
+    def _log(self, status: GuardStatus) -> None:
+        if status.state is GuardState.GUARDING:
+            self.get_logger().error(
+                f'no action for {self.guard.timeout_ns * 1e-6:.0f} ms: sending '
+                f'{self.config.guard.fallback} (intervention {status.interventions})')
+        elif status.state is GuardState.SILENT:
+            self.get_logger().error('sending nothing any more: guard.max_s is over')
+        elif self._told is not None:
+            self.get_logger().info(status.state.value)
+
+    def _report(self, status: GuardStatus) -> DiagnosticStatus:
+        level, message = diagnostics.OK, status.state.value
+        if status.state in (GuardState.GUARDING, GuardState.SILENT):
+            level = diagnostics.ERROR
+            message = (f'{status.state.value} for {status.since_s:.1f} s: '
+                       f'{self.config.guard.fallback}')
+        elif status.stopped:
+            level, message = diagnostics.ERROR, 'stopped until the node is activated again'
+        elif status.interventions:
+            level = diagnostics.WARN
+            message = f'{status.state.value}, {status.interventions} interventions so far'
+        gap = status.gap_s
+        return diagnostics.make(
+            f'{self.get_fully_qualified_name()}: guard', level, message,
+            self.config.diagnostics.hardware_id, {
+                'state': status.state.value, 'passed': status.passed,
+                'interventions': status.interventions, 'substitutes': status.substitutes,
+                'withheld': status.withheld, 'timeout_ms': self.guard.timeout_ns * 1e-6,
+                'gap.p50_ms': gap.p50 * 1e3, 'gap.p99_ms': gap.p99 * 1e3,
+                'gap.max_ms': gap.max * 1e3, 'offered_deadline_missed': self._missed_deadlines,
+                **{f'realtime.{outcome.name}': outcome.words
+                   for outcome in self._realtime.outcomes()}})
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the guard until SIGINT or SIGTERM; returns the exit status."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until rclpy.init takes it over
+    node = None
+    try:
+        rclpy.init(args=args)
+        node = GuardNode()
+        executor = SingleThreadedExecutor()
+        executor.add_node(node)
+        while node.context.ok():
+            try:
+                executor.spin()
+            except ExternalShutdownException:
+                break
+            except Exception:  # what a callback raises does not end a guard
+                if node.context.ok():
+                    node.get_logger().error(f'a callback failed\n{traceback.format_exc()}')
+    except (KeyboardInterrupt, ExternalShutdownException):
+        pass
+    except RobotInferError as error:
+        print(f'{NAME}: {error.name}: {error}', file=sys.stderr)
+        return 2
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):  # a second one must not cut this short
+            signal.signal(number, signal.SIG_IGN)
+        if node is not None:
+            node.end()
+            node.destroy_node()
+        rclpy.try_shutdown()
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
