@@ -30,8 +30,12 @@ from robot_infer.types import Source
 
 @pytest.fixture
 def live(make_rig):
-    """A rig on the real clock, whose threads are stopped in the end."""
-    rig = make_rig(on=MonotonicClock(), control__rate_hz=200.0, inference__rate_hz=50.0)
+    """A rig on the real clock, whose threads are stopped in the end.
+
+    It is fed once, and this machine may stall for seconds: nothing may go stale by then.
+    """
+    rig = make_rig(on=MonotonicClock(), control__rate_hz=200.0, inference__rate_hz=50.0,
+                   cameras__max_age_s=60.0, state__max_age_s=60.0, control__chunk_validity_s=60.0)
     yield rig
     assert rig.runtime.stop(20.0) is True
 
