@@ -30,12 +30,15 @@ from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 
 from robot_infer import transport
 from robot_infer.camera import CameraCounters
+from robot_infer.config import DiagnosticsSettings
 from robot_infer.control import Fault, RuntimeStatus, Summary
+from robot_infer.control.verdict import Severity, judge_ticks
 from robot_infer.ros.inputs import LinkStatus
 from robot_infer.types import Source
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
 NS_PER_S = 1_000_000_000
+_LEVELS = {Severity.OK: OK, Severity.WARN: WARN, Severity.ERROR: ERROR}
 
 
 @dataclass(frozen=True)
@@ -114,9 +117,12 @@ def faults(
                 words[0] + more if words else 'none', hardware_id, values)
 
 
-def control(status: NodeStatus, runtime: RuntimeStatus, rate_hz: float,
-            hardware_id: str) -> DiagnosticStatus:
+def control(
+    status: NodeStatus, runtime: RuntimeStatus, rate_hz: float, limits: DiagnosticsSettings,
+    hardware_id: str,
+) -> DiagnosticStatus:
     """Deadlines of the control tick, and what the robot is sent."""
+    findings = judge_ticks(runtime.deadline, rate_hz, limits)
     counters, command = runtime.deadline.counters, runtime.last_command
     source = command.source.value if command else 'nothing'
     reason = command.reason if command else ''
@@ -124,8 +130,11 @@ def control(status: NodeStatus, runtime: RuntimeStatus, rate_hz: float,
     if counters.consecutive:
         level = WARN
         message = f'{counters.consecutive} deadlines missed in a row'
+    if findings:
+        level = _LEVELS[findings[0].severity]
+        message = '; '.join(finding.words for finding in findings)
     if runtime.running and command is not None and command.source is not Source.CHUNK:
-        level, message = WARN, f'fallback {source}: {reason}'
+        level, message = max(level, WARN), f'fallback {source}: {reason}'
     if runtime.latched:
         level, message = ERROR, f'stopped ({runtime.latched}) until the node is activated again'
     return make(f'{status.name}: control', level, message, hardware_id, {
@@ -134,10 +143,13 @@ def control(status: NodeStatus, runtime: RuntimeStatus, rate_hz: float,
         'missed': counters.missed, 'skipped': counters.skipped,
         'consecutive': counters.consecutive, 'max_consecutive': counters.max_consecutive,
         'chunk_ticks': counters.chunk_ticks, 'fallback_ticks': counters.fallback_ticks,
-        'chunk_remaining': runtime.chunk_remaining,
+        'stale_ticks': counters.stale, 'chunk_underruns': runtime.chunks.underruns,
+        'chunk_remaining': runtime.chunk_remaining, 'clock_jumps': runtime.clock_jumps,
         **_milliseconds('periodicity', runtime.deadline.period_s),
         **_milliseconds('lateness', runtime.deadline.lateness_s),
         **_milliseconds('execution_time', runtime.deadline.execution_s),
+        **_milliseconds('execution_time.decide', runtime.deadline.decide_s),
+        **_milliseconds('execution_time.publish', runtime.deadline.publish_s),
         **_milliseconds('input_age', runtime.deadline.input_age_s),
         **_milliseconds('end_to_end', runtime.deadline.end_to_end_s)})
 
@@ -151,12 +163,16 @@ def inference(status: NodeStatus, runtime: RuntimeStatus, hardware_id: str) -> D
         level, message = ERROR, 'the inference thread has ended'
     elif counters.failed:
         level, message = WARN, f'{counters.failed} of {counters.steps + counters.failed} failed'
+    if level == OK and figures.rung != 'full':
+        level, message = WARN, f'{message}; steps are made on rung {figures.rung}'
     reused = counters.tokens_total - counters.tokens_computed
     stages = {key: value for name, stage in figures.stages_s.items()
               for key, value in _milliseconds(f'stage.{name}', stage).items()}
     return make(f'{status.name}: inference', level, message, hardware_id, {
         'steps': counters.steps, 'blocked': counters.blocked, 'failed': counters.failed,
-        'late': counters.late, 'tokens_total': counters.tokens_total, 'tokens_reused': reused,
+        'late': counters.late, 'rung': figures.rung, 'predicted_ms': figures.predicted_s * 1e3,
+        **{f'rung.{name}': number for name, number in figures.rungs.items()},
+        'tokens_total': counters.tokens_total, 'tokens_reused': reused,
         **_milliseconds('step', figures.step_s), **stages})
 
 
@@ -197,6 +213,18 @@ def cache(status: NodeStatus, runtime: RuntimeStatus, hardware_id: str) -> Diagn
     return make(f'{status.name}: cache', OK,
                 f'{runtime.pages_used} of {runtime.pages_total} pages in use', hardware_id,
                 {'pages_used': runtime.pages_used, 'pages_total': runtime.pages_total})
+
+
+def realtime(
+    status: NodeStatus, runtime: RuntimeStatus, hardware_id: str,
+) -> DiagnosticStatus:
+    """Real-time settings, obtained or not, and the pauses of the garbage collector."""
+    refused = [outcome for outcome in runtime.realtime if outcome.obtained is False]
+    message = '; '.join(f'{outcome.name}: {outcome.words}' for outcome in refused)
+    return make(f'{status.name}: realtime', WARN if refused else OK,
+                message or 'everything that was asked for', hardware_id, {
+                    **{outcome.name: outcome.words for outcome in runtime.realtime},
+                    **_milliseconds('gc_pause', runtime.gc_pause_s)})
 
 
 def memory(status: NodeStatus, hardware_id: str) -> DiagnosticStatus:
@@ -261,8 +289,12 @@ def _link_values(rate: LinkRate) -> dict[str, object]:
 def _milliseconds(name: str, summary: Summary) -> dict[str, object]:
     if not summary.count:
         return {}
-    return {f'{name}.p50_ms': summary.p50 * 1e3, f'{name}.p99_ms': summary.p99 * 1e3,
-            f'{name}.max_ms': summary.max * 1e3}
+    since = summary.since_reset
+    return {f'{name}.{key}': seconds * 1e3 for key, seconds in {
+        'average_ms': summary.mean, 'standard_deviation_ms': summary.std, 'min_ms': summary.min,
+        'p50_ms': summary.p50, 'p95_ms': summary.p95, 'p99_ms': summary.p99,
+        'max_ms': summary.max, 'since_reset.p99_ms': since.p99, 'since_reset.max_ms': since.max,
+    }.items()}
 
 
 def _text(value: object) -> str:

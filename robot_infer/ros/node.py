@@ -209,6 +209,7 @@ class PolicyNode(Node):
             runtime = self._session.runtime.status() if self._session else None
             if runtime is not None:
                 self._journal.look(runtime)
+                self._end_when_stopped(runtime)
                 for warning in self._session.runtime.take_warnings():
                     self.get_logger().warning(warning)
             self._publish(runtime)
@@ -216,6 +217,13 @@ class PolicyNode(Node):
             if self.context.ok():
                 self.get_logger().error(
                     f'reporting failed\n{traceback.format_exc()}', throttle_duration_sec=10.0)
+
+    def _end_when_stopped(self, runtime: RuntimeStatus) -> None:
+        """Deactivate a node that stopped its robot for good, where that is wanted."""
+        if (runtime.running and runtime.latched
+                and self._session.config.control.deactivate_on_stop):
+            self.get_logger().error(f'deactivating: the robot was stopped ({runtime.latched})')
+            self.trigger_deactivate()
 
     def _publish(self, runtime: RuntimeStatus | None) -> None:
         settings = self._session.config.diagnostics if self._session else DiagnosticsSettings()
@@ -265,13 +273,15 @@ class PolicyNode(Node):
         return [
             diagnostics.node(status, hardware_id),
             diagnostics.faults(status, runtime.faults, runtime.fault_history, hardware_id),
-            diagnostics.control(status, runtime, config.control.rate_hz, hardware_id),
+            diagnostics.control(
+                status, runtime, config.control.rate_hz, config.diagnostics, hardware_id),
             diagnostics.inference(status, runtime, hardware_id),
             *cameras,
             diagnostics.link(
                 status, 'joint states', self._rates.measure(inputs.state.status(), now_ns),
                 wanted, hardware_id),
             diagnostics.cache(status, runtime, hardware_id),
+            diagnostics.realtime(status, runtime, hardware_id),
             diagnostics.memory(status, hardware_id)]
 
 

@@ -82,7 +82,7 @@ def test_diagnostics_name_the_node_and_every_part_of_it(active):
     active.wait_diagnostics('faults', 'none')
     assert set(active.diagnostics) == {f'/robot_infer: {task}' for task in (
         'node', 'faults', 'control', 'inference', 'camera overhead', 'camera wrist',
-        'joint states', 'cache', 'memory')}
+        'joint states', 'cache', 'realtime', 'memory')}
     assert {status.hardware_id for status in active.diagnostics.values()} == {'robot'}
     control = {pair.key: pair.value for pair in
                active.diagnostics['/robot_infer: control'].values}
@@ -181,3 +181,20 @@ def test_the_loss_of_large_frames_is_recognised_and_its_cure_named(robot, domain
         assert 'config/fastdds.xml' in message and 'cameras.transport: compressed' in message
     finally:
         driver.stop()
+
+
+@pytest.mark.parametrize('deactivate', [True, False])
+def test_too_many_misses_stop_the_robot_and_where_wanted_the_node(robot, deactivate):
+    assert robot.set({'control.max_consecutive_misses': 6, 'cameras.max_age_s': 0.5,
+                      'control.deactivate_on_stop': deactivate}) == (True, '')
+    assert robot.transition('configure') and robot.transition('activate')
+    robot.instruct('move to the red cube')
+    robot.wait_status(state='active', source='chunk')
+    robot.image = lambda: None
+    if deactivate:
+        robot.wait_status(state='inactive')
+        assert robot.lifecycle_state() == 'inactive'
+        return
+    robot.wait_status(state='active', source='stop', reason='deadlines_missed')
+    robot.wait_fault('DeadlineError', 'fewer than 6 missed in a row')
+    robot.wait_diagnostics('control', 'until the node is activated again')
