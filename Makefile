@@ -22,8 +22,8 @@ export ROS_LOG_DIR := $(CURDIR)/log
 export AMENT_PREFIX_PATH := $(CURDIR)/$(VENV)$(if $(AMENT_PREFIX_PATH),:$(AMENT_PREFIX_PATH))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-eval test doctor bench-step bench-pool check-package parameters \
-	lint clean
+.PHONY: help setup demo demo-eval test doctor bench-step bench-pool bench-node soak \
+	check-package parameters lint clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,12 @@ bench-step: $(STAMP)  ## time one inference step: cold, same frames with a new s
 
 bench-pool: $(STAMP)  ## time take and release of pages in small and large pools
 	$(PYTHON_IN) tools/bench/bench_pool.py $(ARGS)
+
+bench-node: $(STAMP)  ## lateness of the control ticks beside a bare loop and a plain rclpy timer
+	$(PYTHON_IN) tools/bench/bench_node.py $(ARGS)
+
+soak: $(STAMP)  ## run the node for half an hour: no growth, no drift (ARGS='--minutes 5')
+	$(PYTHON_IN) tools/bench/soak.py $(ARGS)
 
 check-package: $(STAMP)  ## install in every way (colcon, symlink, pip, editable) and run from each
 	tools/check_package.sh

@@ -40,6 +40,7 @@ from robot_infer.cache import (
     Sequence,
 )
 from robot_infer.config import Config
+from robot_infer.cuda_spin import ask_to_spin, spinning
 from robot_infer.engine_info import EngineInfo
 from robot_infer.errors import ActionError, CheckpointError, ConfigError, StateError
 from robot_infer.models.checkpoint import CheckpointFolder
@@ -82,7 +83,8 @@ class Engine:
             state_dim=policy.state_dim, action_dim=policy.action_dim, horizon=policy.horizon,
             denoise_steps=policy.denoise_steps, dtype=config.policy.dtype,
             device=str(self._device), threads=torch.get_num_threads(),
-            warm_up_s=time.monotonic() - started, memory=plan.lines)
+            warm_up_s=time.monotonic() - started, memory=plan.lines,
+            realtime=(spinning(config.realtime.cuda_spin, self._device),))
 
     @classmethod
     def from_config(cls, config: Config) -> Engine:
@@ -93,6 +95,8 @@ class Engine:
         """
         settings = config.policy
         torch.set_num_threads(settings.threads or max(1, (os.cpu_count() or 2) - 1))
+        if config.realtime.cuda_spin:
+            ask_to_spin()  # before anything is on the device
         folder = CheckpointFolder(settings.checkpoint or DEMO_CHECKPOINT)
         if folder.family not in _FAMILIES:
             raise CheckpointError(

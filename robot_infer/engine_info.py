@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from robot_infer.budget.pages import MemoryLine
+from robot_infer.control.realtime import Outcome
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class EngineInfo:
     """What was loaded, for status, reports and checks against the configuration.
 
     :param denoise_steps: Euler steps of a full action head.
-    :param notes: what was asked of the device and obtained or not, in words.
+    :param realtime: what was asked of the device for real time, obtained or not.
     """
 
     family: str
@@ -41,4 +42,4 @@ class EngineInfo:
     threads: int
     warm_up_s: float
     memory: tuple[MemoryLine, ...]
-    notes: tuple[str, ...] = ()
+    realtime: tuple[Outcome, ...] = ()

@@ -30,6 +30,7 @@ from robot_infer.control.faults import FaultBoard
 from robot_infer.control.ladder import FULL_STEP, Ladder
 from robot_infer.control.limits import ActionLimits
 from robot_infer.control.observe import Assembly, Observer
+from robot_infer.control.realtime import Outcome
 from robot_infer.control.recorder import Recorder
 from robot_infer.control.stats import StageStatistics
 from robot_infer.errors import ActionError
@@ -57,6 +58,11 @@ class EngineInfo(Protocol):
     @property
     def denoise_steps(self) -> int:
         """Denoising steps of a full action head."""
+        ...
+
+    @property
+    def realtime(self) -> tuple[Outcome, ...]:
+        """What was asked of its device for real time, obtained or not."""
         ...
 
 

@@ -78,7 +78,7 @@ class Runtime:
                 'parameter state.joints', expected=f'{engine.info.state_dim} joints, as the '
                 f'policy was trained on', got=f'{len(joints)}: {", ".join(joints)}',
                 remedy='List the joints in the order of the policy\'s state.')
-        self._config = config
+        self._config, self._engine = config, engine
         self._clock = clock
         self._realtime = Realtime(config.realtime)
         self._collector = CollectorWatch()
@@ -314,7 +314,8 @@ class Runtime:
             pages_used=report.pages_used if report else 0,
             pages_total=report.pages_total if report else 0,
             clock_jumps=self._clock_jumps, gc_pause_s=self._collector.pauses_s.summary(),
-            resident_bytes=resident_bytes(), realtime=self._realtime.outcomes())
+            resident_bytes=resident_bytes(),
+            realtime=(*self._realtime.outcomes(), *self._engine.info.realtime))
 
     def _measured(self, now_ns: int) -> NDArray[np.float64] | None:
         """The measured position where actions are positions of the joints, else None."""

@@ -47,6 +47,7 @@ class PolicyInfo:
     action_dim: int = 2
     horizon: int = HORIZON
     denoise_steps: int = 10
+    realtime: tuple = ()
 
 
 @dataclass

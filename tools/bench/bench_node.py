@@ -57,13 +57,19 @@ _LEAD_NS = 500_000_000
 # Roles of the processes: each notes its times and writes them to its file.
 
 
-def be_node(folder: Path, seconds: float, priority: int, in_process: bool) -> int:
-    """The policy node, as robot_infer_node runs it, with every tick noted."""
+def be_node(
+    folder: Path, seconds: float, priority: int, in_process: bool, alone: bool = False,
+) -> int:
+    """The policy node, as robot_infer_node runs it, with every tick noted.
+
+    alone: without the rclpy timer beside the policy.
+    """
     import rclpy
 
     from robot_infer.control import remote
     from robot_infer.control.loop import ControlLoop
     from robot_infer.ros import node as policy_node
+    from robot_infer.sim.children import shared_file
 
     noted = np.zeros((round(seconds * RATE_HZ * 1.2) + 100, 2), np.int64)
     count = 0
@@ -77,11 +83,10 @@ def be_node(folder: Path, seconds: float, priority: int, in_process: bool) -> in
         record(self, command, period, decided_ns)
 
     ControlLoop._record = note
-    remote.RemoteEngine.__init__.__defaults__ = (
-        (sys.executable, __file__, 'engine', str(folder), str(seconds)),)
+    if not alone:
+        remote.RemoteEngine.__init__.__defaults__ = (
+            (sys.executable, __file__, 'engine', str(folder), str(seconds)),)
     sys.setswitchinterval(policy_node._SWITCH_INTERVAL_S)
-    # realtime and process settings by parameter; the rest as the demo has it
-    from robot_infer.sim.children import shared_file
     rclpy.init(args=[
         '--ros-args', '--params-file', str(shared_file('config/demo.yaml')),
         '-p', f'control.rate_hz:={RATE_HZ}', '-p', f'realtime.priority:={priority}',
@@ -89,7 +94,7 @@ def be_node(folder: Path, seconds: float, priority: int, in_process: bool) -> in
         '-p', 'instruction.text:="move to the red block"'])
     node = policy_node.PolicyNode()
     assert node.trigger_configure().name == 'SUCCESS', 'the log says why'
-    if in_process:
+    if in_process and not alone:
         threading.Thread(target=plain_timer, args=(folder, seconds), daemon=True).start()
     assert node.trigger_activate().name == 'SUCCESS', 'the log says why'
     threading.Thread(target=_end_later, args=(node, seconds + 3.0), daemon=True).start()
@@ -319,6 +324,7 @@ def main(seconds: float, in_process: bool, fifo: bool, path: Path | None) -> Non
 
 if __name__ == '__main__':
     roles = {'node': lambda a: be_node(Path(a[0]), float(a[1]), int(a[2]), a[3] == '1'),
+             'soaked': lambda a: be_node(Path(a[0]), float(a[1]), 0, False, alone=True),
              'engine': lambda a: be_engine(Path(a[0]), float(a[1]), a[2]),
              'bare': lambda a: be_bare(Path(a[0]), float(a[1]), int(a[2]))}
     if len(sys.argv) > 1 and sys.argv[1] in roles:
