@@ -75,7 +75,7 @@ class Window:
 
     def __init__(self, size: int = SIZE) -> None:
         assert size > 0
-        self._ring = np.zeros(size)
+        self._ring = np.full(size, 0.0)  # written to: its memory is taken now, not bit by bit
         self._count = 0
         self._reading = threading.Lock()  # never taken by the writer
         self._sketch = DDSketch(_ACCURACY)

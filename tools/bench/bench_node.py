@@ -71,7 +71,7 @@ def be_node(
     from robot_infer.ros import node as policy_node
     from robot_infer.sim.children import shared_file
 
-    noted = np.zeros((round(seconds * RATE_HZ * 1.2) + 100, 2), np.int64)
+    noted = np.full((round(seconds * RATE_HZ * 1.2) + 100, 2), 0, np.int64)
     count = 0
     record = ControlLoop._record
 

@@ -49,16 +49,19 @@ class Sample:
     """What the processes held at one moment."""
 
     at_s: float
-    bytes: int
+    node_bytes: int
+    policy_bytes: int
     threads: int
     files: int
 
 
 def sample(process: psutil.Process, began_s: float) -> Sample:
     """Take the process and those it started."""
-    family = [process, *process.children(recursive=True)]
+    children = process.children(recursive=True)
+    family = [process, *children]
     return Sample(
-        time.monotonic() - began_s, sum(member.memory_info().rss for member in family),
+        time.monotonic() - began_s, process.memory_info().rss,
+        sum(child.memory_info().rss for child in children),
         sum(member.num_threads() for member in family),
         sum(member.num_fds() for member in family))
 
@@ -89,11 +92,14 @@ def judge(samples: list[Sample], ticks: np.ndarray, settled_s: float) -> dict[st
 
     elapsed_ns = int(ticks[-1, 0] - ticks[0, 0])
     off_ns = (elapsed_ns + bench_node.PERIOD_NS // 2) % bench_node.PERIOD_NS
+    node, policy = growth(lambda one: one.node_bytes), growth(lambda one: one.policy_bytes)
     return {
-        'growth_bytes': growth(lambda one: one.bytes),
+        'growth_bytes': node + policy, 'growth_of_node_bytes': node,
+        'growth_of_policy_bytes': policy,
         'growth_threads': growth(lambda one: one.threads),
         'growth_files': growth(lambda one: one.files),
-        'resident_bytes': last[-1].bytes, 'minutes': samples[-1].at_s / 60.0,
+        'resident_bytes': last[-1].node_bytes + last[-1].policy_bytes,
+        'minutes': samples[-1].at_s / 60.0,
         'drift_ns': abs(off_ns - bench_node.PERIOD_NS // 2), 'ticks': len(ticks),
         'periods': round(elapsed_ns / bench_node.PERIOD_NS) + 1}
 
