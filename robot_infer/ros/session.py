@@ -132,8 +132,12 @@ class Session:
             self._steps.publish(String(data=record.to_json()))
 
     def _send(self, command: Command) -> None:
-        """On the control thread: one action to the robot."""
-        if self._active.is_set() and self._node.context.ok():
+        """On the control thread: one action to the robot.
+
+        Takes no lock that another thread of ours takes; that rules out asking the context, and
+        one that was shut down meanwhile raises, which nobody is there to read.
+        """
+        if self._active.is_set():
             self._actions.publish(self._convert(
                 self.config.state.joints, command.values, 1.0 / self.config.control.rate_hz))
 
