@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 import json
 import math
 from pathlib import Path
@@ -32,14 +32,16 @@ from rich.table import Table
 from robot_infer.config import Config
 from robot_infer.control.lockstep import DEFAULT_LATENCY_TICKS
 from robot_infer.errors import ConfigError, RobotInferError
-from robot_infer.replay.bag import Bag
-from robot_infer.replay.compare import Comparison, compare
+from robot_infer.replay.both_ways import replay_both_ways
+from robot_infer.replay.compare import Comparison
 from robot_infer.replay.export import write_mcap, write_records
+from robot_infer.replay.match import Matching
+from robot_infer.replay.outcome import Outcome, Request, replay_bag
 from robot_infer.replay.page import run_record, sections
 from robot_infer.replay.recorder import digest
-from robot_infer.replay.run import Options, Replay, Result, fit_for_replay
-from robot_infer.replay.sources import Sources, Wishes, choose
-from robot_infer.replay.words import as_json, notes
+from robot_infer.replay.run import Options, fit_for_replay
+from robot_infer.replay.sources import Wishes
+from robot_infer.replay.words import as_json, matching_figures
 from robot_infer.report.page import write_page
 from robot_infer.report.summary import summarise
 from robot_infer.report.words import summary_table
@@ -59,78 +61,18 @@ class Outputs:
     as_json: bool = False
 
 
-@dataclass(frozen=True)
-class Request:
-    """Everything the command line asks for."""
-
-    bag: Path
-    config: Config
-    wishes: Wishes
-    options: Options
-    outputs: Outputs = field(default_factory=Outputs)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """A finished replay. notes: what is to be said about it."""
-
-    result: Result
-    comparison: Comparison | None
-    notes: list[str]
-
-
-def replay_bag(request: Request, progress: Callable[[float, float], None]) -> Outcome:
-    """Replay a bag; `progress` is told the seconds done and those to do.
-
-    :raises RobotInferError: where the bag or the policy cannot be used.
-    """
-    from robot_infer.engine import Engine  # torch, only once everything else is known to be well
-
-    with Bag(request.bag) as bag:
-        sources = choose(bag, request.config, request.wishes)
-        engine = Engine.from_config(request.config)
-        try:
-            replay = Replay(
-                bag, sources, request.wishes, request.config, engine, request.options)
-            result = replay.run(lambda done_s: progress(done_s, replay.duration_s))
-            joints = action_names(request.config, engine.info.action_dim)
-        finally:
-            engine.close()
-        if result.damage is not None and not any(t.read for t in result.tallies.values()):
-            raise result.damage
-        comparison = _compare(sources, result, request.config, joints)
-        return Outcome(result, comparison, notes(
-            bag, sources, request.wishes, request.config, request.options, result))
-
-
-def action_names(config: Config, action_dim: int) -> tuple[str, ...]:
-    """The joints where actions are positions of joints, else numbers."""
-    joints = config.state.joints
-    return joints if len(joints) == action_dim else tuple(map(str, range(action_dim)))
-
-
-def _compare(
-    sources: Sources, result: Result, config: Config, joints: tuple[str, ...],
-) -> Comparison | None:
-    if sources.actions is None:
-        return None
-    return compare(sources.actions.name, result.recorded, result.ticks, joints, result.start_ns,
-                   1.0 / config.control.rate_hz)
-
-
-def run(request: Request, console: Console) -> int:
+def run(request: Request, outputs: Outputs, console: Console) -> int:
     """Replay, print, write; returns the exit status."""
-    with _progress(console, request.outputs.as_json) as progress:
-        outcome = replay_bag(request, progress)
-    _tell(request, outcome, console)
-    _write(request, outcome, console)
-    return 0 if outcome.result.whole else INCOMPLETE
+    with _progress(console, outputs.as_json) as progress:
+        outcome = (replay_both_ways if request.live else replay_bag)(request, progress)
+    _tell(request, outputs, outcome, console)
+    _write(request, outputs, outcome, console)
+    return 0 if outcome.well else INCOMPLETE
 
 
-def _tell(request: Request, outcome: Outcome, console: Console) -> None:
-    if request.outputs.as_json:
-        click.echo(json.dumps(
-            as_json(outcome.result, outcome.comparison, outcome.notes), indent=1))
+def _tell(request: Request, outputs: Outputs, outcome: Outcome, console: Console) -> None:
+    if outputs.as_json:
+        click.echo(json.dumps(as_json(outcome), indent=1))
         return
     result = outcome.result
     for note in outcome.notes:
@@ -139,6 +81,8 @@ def _tell(request: Request, outcome: Outcome, console: Console) -> None:
     console.print(summary_table(summarise(record), record.title))
     if outcome.comparison is not None:
         console.print(_comparison_table(outcome.comparison))
+    if outcome.matching is not None:
+        console.print(_matching_table(outcome.matching))
     speed = result.duration_s / result.wall_s if result.wall_s else math.inf
     console.print(f'{result.duration_s:.1f} s of bag time in {result.wall_s:.1f} s '
                   f'({speed:.1f} times real time); actions sha256 {digest(result.ticks)[:16]}')
@@ -155,19 +99,27 @@ def _comparison_table(comparison: Comparison) -> Table:
     return table
 
 
-def _write(request: Request, outcome: Outcome, console: Console) -> None:
-    outputs, result = request.outputs, outcome.result
+def _matching_table(matching: Matching) -> Table:
+    table = Table(title='the node\'s actions against the replay', title_justify='left',
+                  show_header=False)
+    for label, value in matching_figures(matching):
+        table.add_row(label, value)
+    return table
+
+
+def _write(request: Request, outputs: Outputs, outcome: Outcome, console: Console) -> None:
+    result = outcome.result
     if outputs.records is not None:
         _save('records', outputs.records, lambda path: write_records(result.steps, path),
               outputs, console)
     if outputs.mcap is not None:
-        _save('mcap', outputs.mcap, lambda path: write_mcap(result, request.config, path),
+        _save('mcap', outputs.mcap, lambda path: write_mcap(result, outcome.config, path),
               outputs, console)
     if outputs.report is not None:
-        settings = {name: str(value) for name, value in request.config.flat().items()}
+        settings = {name: str(value) for name, value in outcome.config.flat().items()}
         record = run_record(f'Replay of {request.bag.name}', result, settings, outcome.notes)
         _save('report', outputs.report, lambda path: write_page(
-            record, path, sections(result, outcome.comparison)), outputs, console)
+            record, path, sections(outcome)), outputs, console)
 
 
 def _save(
@@ -264,6 +216,12 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
               'in the messages, or when the recorder received them.')
 @click.option('--compare', default='', metavar='TOPIC',
               help='Compare with the actions recorded on this topic.')
+@click.option('--as-recorded', is_flag=True, help='Tick and infer when the recorded run did, by '
+              'its step records in the bag, instead of on a schedule.')
+@click.option('--live', is_flag=True, help='Play the bag over DDS into a policy node of its own, '
+              'in real time, and tell where it did the same as the replay.')
+@click.option('--node', default='', metavar='NAME', help='With --live: play it into this node, '
+              'which runs with use_sim_time. Its actions go where they always go.')
 @click.option('--records', type=_FILE, help='Write a line of JSON per inference step.')
 @click.option('--mcap', type=_FILE, help='Write actions, status and steps for Foxglove.')
 @click.option('--report', type=_FILE, help='Write the HTML report.')
@@ -271,25 +229,33 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 def command(
     bag: Path, config: Path | None, speed: float, start_s: float, duration_s: float | None,
     latency_ticks: int, stamps: str, records: Path | None, mcap: Path | None,
-    report: Path | None, as_json: bool, **topics: object,
+    report: Path | None, as_json: bool, as_recorded: bool, live: bool, node: str,
+    **topics: object,
 ) -> int:
     """Replay a rosbag2 BAG through the policy, without ROS, in bag time.
 
     The same bag, settings and seed give the same actions, bit for bit.
 
-    Exit status: 0 where the bag was replayed whole, 1 where a part of it could not be read, 2 for
-    an error.
+    Exit status: 0 where the bag was replayed whole, 1 where a part of it could not be read (or,
+    with --live, where the same frames gave other actions), 2 for an error.
     """
     if topics['text'] and topics['instruction']:
         raise click.UsageError('--text and --instruction exclude each other.')
     if topics['fixed_state'] and topics['state']:
         raise click.UsageError('--fixed-state and --state exclude each other.')
+    if node and not live:
+        raise click.UsageError('--node needs --live.')
+    if live and (as_recorded or topics['fixed_state'] or topics['compare'] or stamps == 'bag'
+                 or speed not in (1.0, math.inf)):
+        raise click.UsageError(
+            '--live plays the messages as they are, in real time: without --as-recorded, '
+            '--fixed-state, --compare, --stamps bag and another --rate.')
     try:
         settings = fit_for_replay(Config.from_yaml(config or shared_file('config/demo.yaml')))
         options = Options(latency_ticks, start_s, duration_s, speed, stamps == 'bag')
-        outputs = Outputs(records, mcap, report, as_json)
-        return run(Request(bag, settings, Wishes(**topics), options, outputs),
-                   Console(highlight=False))
+        return run(Request(bag, settings, Wishes(**topics), options, as_recorded, live,
+                           node),
+                   Outputs(records, mcap, report, as_json), Console(highlight=False))
     except RobotInferError as error:
         click.echo(f'{error.name}: {error}', err=True)
         return 2

@@ -103,7 +103,7 @@ def compare(
     times, theirs, ours, followed = [], [], [], []
     for time_ns, action in recorded:
         values = _in_order(topic, action, joints)
-        index = _nearest(tick_ns, time_ns)
+        index = nearest(tick_ns, time_ns)
         if index is None or abs(int(tick_ns[index]) - time_ns) > window_ns:
             continue
         times.append((time_ns - start_ns) / 1e9)
@@ -117,7 +117,7 @@ def compare(
         len(recorded) - len(times), window_ns / 1e9)
 
 
-def _nearest(times_ns: NDArray[np.int64], time_ns: int) -> int | None:
+def nearest(times_ns: NDArray[np.int64], time_ns: int) -> int | None:
     """Index of the nearest time, the earlier of two that are equally near."""
     if not len(times_ns):
         return None

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""What can be wrong with a bag, by name."""
+"""What can be wrong with a bag or its replay, by name."""
 
 from __future__ import annotations
 
@@ -37,3 +37,7 @@ class MessageTypeError(BagError):
 
 class MessageError(BagError):
     """One message cannot be decoded."""
+
+
+class LiveReplayError(RobotInferError):
+    """The node that a bag is to be played to is not there, or does not do what it is asked."""

@@ -22,15 +22,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 import time
+from typing import TYPE_CHECKING
 
 from robot_infer.replay import plots
 from robot_infer.replay.compare import Comparison
 from robot_infer.replay.feed import Tally
 from robot_infer.replay.late import LateStep, explain
+from robot_infer.replay.match import Matching, Place
 from robot_infer.replay.run import Result
+from robot_infer.replay.words import matching_figures
 from robot_infer.report.plots import NUM_SERIES
 from robot_infer.report.record import RunRecord, StepRecord
 from robot_infer.report.words import milliseconds
+
+if TYPE_CHECKING:
+    from robot_infer.replay.outcome import Outcome
 
 _MOST_ROWS = 60
 
@@ -44,9 +50,16 @@ def run_record(
         duration_s=result.duration_s, steps=result.steps, settings=settings, notes=tuple(notes))
 
 
-def sections(result: Result, comparison: Comparison | None) -> list[str]:
+def sections(outcome: Outcome) -> list[str]:
     """The sections of a replay, in the order they are shown."""
-    found = [compared(comparison)] if comparison is not None else []
+    result, found = outcome.result, []
+    if outcome.matching is not None:
+        found.append(both_ways(outcome.matching, result.start_ns))
+    if outcome.comparison is not None:
+        found.append(compared(outcome.comparison))
+    if outcome.live_steps:
+        found.append(late_steps('Late steps of the node', outcome.live_steps, result.start_ns,
+                                'In real time, over DDS.'))
     found.append(late_steps(
         'Late steps of the replay', result.steps, result.start_ns,
         'How long each step took is of the machine that replayed.'))
@@ -58,6 +71,25 @@ def sections(result: Result, comparison: Comparison | None) -> list[str]:
             'its first step.'))
     found.append(topics(result.tallies.values()))
     return found
+
+
+def both_ways(matching: Matching, start_ns: int) -> str:
+    """Where the same frames met the same tick, and where not and why."""
+    figures = _table(('', ''), matching_figures(matching), numbers=(1,))
+    verdict = ('Wherever the same frames met the same tick, the node and the replay sent the same '
+               'action, to the last bit.') if not matching.contradictions else (
+        f'{len(matching.contradictions)} actions differ where the frames were the same.')
+    head = f'<h2>The node\'s actions against the replay</h2>\n<p class="when">{verdict}</p>'
+    differ = [one for one in matching.meetings if one.place is not Place.SAME and one.words]
+    rows = [(f'{(one.time_ns - start_ns) / 1e9:.2f} s', one.place.value, escape(one.words),
+             {True: 'yes', False: 'NO', None: '-'}[one.follows])
+            for one in differ[:_MOST_ROWS]]
+    more = (f'<p class="when">The first {_MOST_ROWS} of {len(differ)} such ticks.</p>'
+            if len(differ) > _MOST_ROWS else '')
+    where = _table(('at', 'what differs', 'how', 'as its own frames give'), rows, numbers=(0,),
+                   wrapped=(2,))
+    return (f'{head}\n<div class="panel">{figures}</div>\n<h3 style="margin-top:18px">Where they '
+            f'differ</h3>\n<div class="panel">{where}</div>{more}')
 
 
 def compared(comparison: Comparison) -> str:

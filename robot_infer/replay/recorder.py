@@ -55,12 +55,10 @@ class ReplayRecorder:
     inference_s: real seconds of the steps made so far, the newest last; the lock-step's own list.
     """
 
-    def __init__(self, keep_chunks: bool) -> None:
+    def __init__(self) -> None:
         self.inference_s: list[float] = []
         self.ticks: list[Tick] = []
         self.steps: list[StepRecord] = []
-        self.chunks: dict[int, ActionChunk] = {}
-        self._keep_chunks = keep_chunks
         self._recent: list[TickRecord] = []
         self._consumed = 0
         self._base: dict[int, int] = {}  # actions consumed when the chunk's observation was made
@@ -95,8 +93,6 @@ class ReplayRecorder:
         self._base = {epoch: base for epoch, base in self._base.items()
                       if epoch >= chunk.epoch - 2}
         self._base[chunk.epoch] = self._consumed - self._consumed_since(chunk.observed_ns)
-        if self._keep_chunks:
-            self.chunks[chunk.epoch] = chunk
 
     def _consumed_since(self, time_ns: int) -> int:
         """Actions consumed by the ticks at `time_ns` and later."""

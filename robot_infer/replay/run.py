@@ -29,16 +29,16 @@ import time
 
 from robot_infer.config import Config
 from robot_infer.control import ManualClock, Runtime, RuntimeStatus
-from robot_infer.control.inference import Engine
+from robot_infer.control.inference import Engine, Pending
 from robot_infer.control.lockstep import DEFAULT_LATENCY_TICKS, LockStep
 from robot_infer.replay import messages
 from robot_infer.replay.bag import Bag, BagMessage
 from robot_infer.replay.errors import BagDamagedError, BagError
 from robot_infer.replay.feed import Feed, Tally
 from robot_infer.replay.recorder import ReplayRecorder, Tick
+from robot_infer.replay.schedule import Deed, Event
 from robot_infer.replay.sources import Sources, Wishes
 from robot_infer.report.record import StepRecord
-from robot_infer.types import ActionChunk
 
 # Where no message comes for this long, nothing is ticked until the next: a bag that begins with
 # a stamp of 1970 would else be ticked for 50 years.
@@ -50,7 +50,8 @@ class Options:
     """How to replay.
 
     speed: bag seconds per real second, inf for as fast as possible. bag_stamps: whether the time
-    of receipt stands in for the stamps in the messages. keep_chunks: whether all chunks are kept.
+    of receipt stands in for the stamps in the messages. plan: the deeds of a run that is followed
+    instead of a schedule of our own (schedule.py); latency_ticks means nothing then.
     """
 
     latency_ticks: int = DEFAULT_LATENCY_TICKS
@@ -58,7 +59,7 @@ class Options:
     duration_s: float | None = None
     speed: float = math.inf
     bag_stamps: bool = False
-    keep_chunks: bool = False
+    plan: tuple[Event, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,6 @@ class Result:
     end_ns: int
     ticks: tuple[Tick, ...]
     steps: tuple[StepRecord, ...]
-    chunks: dict[int, ActionChunk]
     tallies: dict[str, Tally]
     status: RuntimeStatus
     damage: BagDamagedError | None
@@ -113,13 +113,16 @@ class Replay:
         self._start_ns, self._end_ns = _window(bag, options)
         self._period_ns = 1e9 / config.control.rate_hz
         self._clock = ManualClock(max(bag.start_ns, self._start_ns - _freshness_ns(config)))
-        self._recorder = ReplayRecorder(options.keep_chunks)
+        self._recorder = ReplayRecorder()
         self._runtime = Runtime(config, engine, self._clock, lambda command: None, self._recorder)
         self._lockstep = LockStep(self._runtime, config, options.latency_ticks)
         self._recorder.inference_s = self._lockstep.inference_s
         self._feed = Feed(self._runtime, self._clock, sources, options.bag_stamps)
         self._damage: BagDamagedError | None = None
         self._gaps: list[tuple[float, float]] = []
+        self._stream: Iterator[BagMessage] = iter(())
+        self._coming: BagMessage | None = None
+        self._last_ns = self._start_ns
 
     @property
     def duration_s(self) -> float:
@@ -130,36 +133,65 @@ class Replay:
         """Replay all of it; `progress` is told the seconds of bag time that are done."""
         began_s = time.perf_counter()
         self._warm_start()
-        stream = self._messages()
-        coming, last_ns, index = next(stream, None), self._start_ns, 0
+        self._stream = self._messages()
+        self._coming = next(self._stream, None)
+        for now_ns in (self._follow_plan if self._options.plan else self._keep_schedule)():
+            done_s = (now_ns - self._start_ns) / 1e9
+            progress(done_s)
+            _pace(began_s, done_s, self._options.speed)
+        for rest in filter(None, (self._coming, *self._stream)):  # too late for a tick, yet read
+            self._feed.give(rest)
+        return self._result(time.perf_counter() - began_s)
+
+    def _keep_schedule(self) -> Iterator[int]:
+        """Tick at the configured rate; yields the time of each tick once it is made."""
+        index = 0
         # One tick behind the last message, so that there is one for each.
         ticks_end_ns = self._end_ns + (
             round(self._period_ns) - 1 if self._end_ns == self._bag.end_ns else 0)
         while (now_ns := self._start_ns + round(index * self._period_ns)) <= ticks_end_ns:
-            while coming is not None and coming.time_ns <= now_ns:
-                last_ns = max(last_ns, coming.time_ns)
-                self._feed.give(coming)
-                coming = next(stream, None)
+            self._feed_until(now_ns)
             if self._damage is not None:
-                self._end_ns = ticks_end_ns = min(self._end_ns, last_ns)
-            if now_ns - last_ns > LONGEST_GAP_S * 1e9:
-                index = self._pass_over(now_ns, coming, index)
+                self._end_ns = ticks_end_ns = min(self._end_ns, self._last_ns)
+            if now_ns - self._last_ns > LONGEST_GAP_S * 1e9:
+                index += self._pass_over(now_ns)
                 continue
             self._tick(now_ns)
             index += 1
-            done_s = (now_ns - self._start_ns) / 1e9
-            progress(done_s)
-            _pace(began_s, done_s, self._options.speed)
-        for rest in filter(None, (coming, *stream)):  # too late for a tick, yet read and counted
-            self._feed.give(rest)
-        return self._result(time.perf_counter() - began_s)
+            yield now_ns
+
+    def _follow_plan(self) -> Iterator[int]:
+        """Do what a run did, when it did it; yields the time of each deed."""
+        pending: dict[int, Pending] = {}
+        for event in self._options.plan:
+            if not self._start_ns <= event.time_ns <= self._end_ns + self._period_ns:
+                continue
+            self._feed_until(event.time_ns)
+            self._clock.advance_ns(max(0, event.time_ns - self._clock.now_ns()))
+            if event.deed is Deed.OBSERVE:
+                began_s = time.perf_counter()
+                made = self._runtime.begin_inference()
+                self._recorder.inference_s.append(time.perf_counter() - began_s)
+                if made is not None:
+                    pending[event.epoch] = made
+            elif event.deed is Deed.TICK:
+                self._runtime.tick_once()
+            elif event.epoch in pending:
+                self._runtime.deliver(pending.pop(event.epoch))
+            yield event.time_ns
+
+    def _feed_until(self, now_ns: int) -> None:
+        while self._coming is not None and self._coming.time_ns <= now_ns:
+            self._last_ns = max(self._last_ns, self._coming.time_ns)
+            self._feed.give(self._coming)
+            self._coming = next(self._stream, None)
 
     def _result(self, wall_s: float) -> Result:
         recorder, feed = self._recorder, self._feed
         recorder.end()
         return Result(
             self._start_ns, self._end_ns, tuple(recorder.ticks), tuple(recorder.steps),
-            recorder.chunks, feed.tallies, self._runtime.status(), self._damage,
+            feed.tallies, self._runtime.status(), self._damage,
             tuple(self._gaps), tuple(feed.recorded), tuple(feed.recorded_steps), wall_s)
 
     def _tick(self, now_ns: int) -> None:
@@ -173,12 +205,11 @@ class Replay:
         if len(self._lockstep.inference_s) > steps:
             self._feed.news = False
 
-    def _pass_over(self, now_ns: int, coming: BagMessage | None, index: int) -> int:
-        """Leave the ticks out for which there is nothing; returns the next one to be made."""
-        until_ns = self._end_ns + 1 if coming is None else coming.time_ns
-        behind = math.ceil((until_ns - self._start_ns) / self._period_ns)
+    def _pass_over(self, now_ns: int) -> int:
+        """Leave the ticks out for which there is nothing; returns how many."""
+        until_ns = self._end_ns + 1 if self._coming is None else self._coming.time_ns
         self._gaps.append(((now_ns - self._start_ns) / 1e9, (until_ns - now_ns) / 1e9))
-        return max(behind, index + 1)
+        return max(1, math.ceil((until_ns - now_ns) / self._period_ns))
 
     def _messages(self) -> Iterator[BagMessage]:
         """The bag's messages; where it is damaged they end, and `_damage` says why."""

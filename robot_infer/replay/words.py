@@ -18,20 +18,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 import math
+from typing import TYPE_CHECKING
 
 from robot_infer.config import Config
 from robot_infer.control.lockstep import ticks_per_inference
 from robot_infer.replay.bag import Bag
-from robot_infer.replay.compare import Comparison
 from robot_infer.replay.feed import Tally
+from robot_infer.replay.match import Matching, Place
 from robot_infer.replay.recorder import digest
 from robot_infer.replay.run import LONGEST_GAP_S, Options, Result
 from robot_infer.replay.sources import Sources, Wishes
 from robot_infer.types import Source
 
+if TYPE_CHECKING:
+    from robot_infer.replay.outcome import Outcome
+
 
 def how(config: Config, options: Options) -> str:
     """How bag time was cut into ticks and steps."""
+    if options.plan:
+        return ('Control ticks and inference steps come when they did in the run that is '
+                'followed, chunks when they were there then. The ladder is off. Times of steps '
+                'and stages are those of this machine.')
     latency_ms = options.latency_ticks / config.control.rate_hz * 1e3
     return (f'In bag time: control ticks at {config.control.rate_hz:g} Hz, an inference step '
             f'every {ticks_per_inference(config)} ticks, its chunk used {options.latency_ticks} '
@@ -71,8 +79,23 @@ def notes(
     return [how(config, options), *found]
 
 
-def as_json(result: Result, comparison: Comparison | None, notes: list[str]) -> dict[str, object]:
+def matching_figures(matching: Matching) -> list[tuple[str, str]]:
+    """How a run over DDS stands to the replay, line by line."""
+    same, again = matching.at_same_place, matching.computed_again
+    equal = sum(one.equal is True for one in same)
+    follow = sum(one.follows is True for one in again)
+    found = [(f'ticks: {place.value}', str(matching.places[place])) for place in Place]
+    return [
+        *found,
+        ('same frames, same tick: equal actions', f'{equal} of {len(same)}'),
+        ('computed again from the frames used: equal actions', f'{follow} of {len(again)}'),
+        ('actions lost on the way', str(matching.lost)),
+        ('actions from before the first or behind the last step', str(matching.unplaced))]
+
+
+def as_json(outcome: Outcome) -> dict[str, object]:
     """The replay as plain values."""
+    result, comparison = outcome.result, outcome.comparison
     sources = [tick.source for tick in result.ticks]
     late = sum(step.late for step in result.steps)
     found: dict[str, object] = {
@@ -82,13 +105,24 @@ def as_json(result: Result, comparison: Comparison | None, notes: list[str]) -> 
         'actions_sha256': digest(result.ticks), 'topics': {
             name: _tally_values(tally) for name, tally in result.tallies.items()},
         'faults': {fault.name: fault.count for fault in result.status.fault_history},
-        'notes': notes}
+        'notes': outcome.notes}
     if comparison is not None:
         found['compare'] = {
             'topic': comparison.topic, 'pairs': len(comparison.times_s), 'same': comparison.same,
             'unpaired': comparison.unpaired, 'alignment': comparison.alignment,
             'joints': {one.joint: {'rms': one.rms, 'max': one.max, 'worst_s': one.worst_s}
                        for one in comparison.by_joint()}}
+    if outcome.matching is not None:
+        matching = outcome.matching
+        found['live'] = {
+            'ticks': {place.name.lower(): matching.places[place] for place in Place},
+            'same_place': len(matching.at_same_place),
+            'same_place_equal': sum(one.equal is True for one in matching.at_same_place),
+            'computed_again': len(matching.computed_again),
+            'computed_again_equal': sum(
+                one.follows is True for one in matching.computed_again),
+            'lost': matching.lost, 'unplaced': matching.unplaced,
+            'contradictions': len(matching.contradictions)}
     return found
 
 

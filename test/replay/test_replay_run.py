@@ -34,6 +34,7 @@ from robot_infer.replay.bag import Bag
 from robot_infer.replay.compare import compare
 from robot_infer.replay.errors import BagError
 from robot_infer.replay.recorder import digest
+from robot_infer.replay.reenact import Reenactment
 from robot_infer.replay.run import LONGEST_GAP_S, Options, Replay, Result
 from robot_infer.replay.sources import Wishes, choose
 from robot_infer.types import Source
@@ -245,12 +246,19 @@ class TestWhatIsWrongInsideABag:
         assert digest(result.ticks) == digest(play(make_bag(small)).ticks)
 
 
-def test_every_action_is_the_row_it_says_of_the_chunk_it_names(demo_bag, play):
-    result = play(demo_bag, keep_chunks=True, latency_ticks=3)
+def test_every_action_is_the_row_it_says_of_the_chunk_that_its_frames_give_again(
+        demo_bag, play, config, engine):
+    result = play(demo_bag, latency_ticks=3)
+    with Bag(demo_bag) as bag:
+        sources = choose(bag, config, Wishes())
+        again = Reenactment(bag, sources, Wishes(), config, engine).compute(result.steps)
     followed = [tick for tick in result.ticks if tick.source is Source.CHUNK]
     assert len(followed) > 50 and {tick.row for tick in followed} >= {3, 4}
     for tick in followed:
-        assert (result.chunks[tick.epoch].values[tick.row] == tick.values).all()
+        (values,) = again[tick.epoch].values
+        assert (values[tick.row] == tick.values).all()
+    for step in result.steps:
+        assert again[step.epoch].since_ns <= step.started_ns < again[step.epoch].until_ns
 
 
 def test_no_tick_is_missing_from_the_step_records(demo_bag, play):
