@@ -22,7 +22,7 @@ export ROS_LOG_DIR := $(CURDIR)/log
 export AMENT_PREFIX_PATH := $(CURDIR)/$(VENV)$(if $(AMENT_PREFIX_PATH),:$(AMENT_PREFIX_PATH))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-eval test doctor bench-step bench-pool bench-node soak \
+.PHONY: help setup demo demo-eval test doctor bench-step bench-pool bench-replay bench-node soak \
 	check-package parameters lint clean
 
 help:  ## this list
@@ -51,6 +51,9 @@ bench-step: $(STAMP)  ## time one inference step: cold, same frames with a new s
 
 bench-pool: $(STAMP)  ## time take and release of pages in small and large pools
 	$(PYTHON_IN) tools/bench/bench_pool.py $(ARGS)
+
+bench-replay: $(STAMP)  ## read raw images from bags, beside rosbags alone; speed of a replay
+	$(PYTHON_IN) tools/bench/bench_replay.py $(ARGS)
 
 bench-node: $(STAMP)  ## lateness of the control ticks beside a bare loop and a plain rclpy timer
 	$(PYTHON_IN) tools/bench/bench_node.py $(ARGS)
