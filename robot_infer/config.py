@@ -29,9 +29,10 @@ from typing import Literal, Tuple, Union
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import PydanticUndefined
-import yaml
 
+from robot_infer.config_checks import check_together
 from robot_infer.errors import ConfigError
+from robot_infer.parameter_file import read_parameter_file
 
 Value = Union[bool, int, float, str, Tuple[str, ...], Tuple[float, ...]]
 
@@ -59,8 +60,8 @@ class PolicySettings(_Group):
     device: str = _setting(
         'cpu', 'Torch device the policy runs on; cpu is the one this version has kernels for.')
     threads: int = _setting(
-        0, 'Threads for the model; 0 means one less than there are cores, at least one.',
-        low=0, high=256)
+        0, 'Threads for the model; 0 means one less than there are cores, at least one. At most '
+        'four for each core.', low=0, high=256)
     horizon: int = _setting(
         0, 'Actions per chunk; 0 means the checkpoint\'s own. Shorter chunks are exact for '
         'policies whose action tokens are causal.', unit='actions', low=0, high=1000)
@@ -281,7 +282,7 @@ class Config(_Group):
             first = error.errors()[0]
             raise known['.'.join(str(part) for part in first['loc'][:2])].refusal(
                 first['input']) from error
-        _check_together(config)
+        check_together(config)
         return config
 
     @classmethod
@@ -290,25 +291,7 @@ class Config(_Group):
 
         :raises ConfigError: where the file is missing, is not such a file, or a key is wrong.
         """
-        path = Path(path)
-        try:
-            document = yaml.safe_load(path.read_text())
-        except OSError as error:
-            raise ConfigError(
-                f'parameter file {path}', expected='a readable file', got=str(error.strerror),
-                remedy='Check the path.') from error
-        except yaml.YAMLError as error:
-            raise ConfigError(
-                f'parameter file {path}', expected='valid YAML', got=str(error),
-                remedy='Mend the line named above.') from error
-        try:
-            (node_values,) = [entry['ros__parameters'] for entry in document.values()]
-        except (AttributeError, TypeError, KeyError, ValueError):
-            raise ConfigError(
-                f'parameter file {path}', expected='one key /** with ros__parameters below it',
-                got=repr(document)[:80], remedy='Copy the head of config/robot_infer.yaml.',
-            ) from None
-        return cls.from_flat(_flatten(node_values))
+        return cls.from_flat(read_parameter_file(Path(path)))
 
     def flat(self) -> dict[str, Value]:
         """All values by dotted name."""
@@ -377,38 +360,8 @@ def settings() -> Iterator[Setting]:
                 low=extra['low'], high=extra['high'], choices=choices, live=extra['live'])
 
 
-def _flatten(values: Mapping[str, object], prefix: str = '') -> dict[str, object]:
-    flat: dict[str, object] = {}
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            flat.update(_flatten(value, f'{prefix}{key}.'))
-        else:
-            flat[f'{prefix}{key}'] = value
-    return flat
-
-
 def _unknown(name: str, known: Mapping[str, Setting]) -> ConfigError:
     close = difflib.get_close_matches(name, known, n=1)
     hint = f'Did you mean {close[0]}?' if close else 'config/robot_infer.yaml lists every key.'
     return ConfigError(f'parameter {name}', expected='a known name', got='an unknown one',
                        remedy=hint)
-
-
-def _check_together(config: Config) -> None:
-    """Refuse settings that contradict each other."""
-    cameras, control = config.cameras, config.control
-    if not cameras.names or len(set(cameras.names)) != len(cameras.names):
-        raise ConfigError('parameter cameras.names', expected='one or more different names',
-                          got=repr(cameras.names), remedy='Name each camera once.')
-    for name in ('policy_inputs', 'encoding_override'):
-        values = getattr(cameras, name)
-        if values and len(values) != len(cameras.names):
-            raise ConfigError(
-                f'parameter cameras.{name}', expected=f'{len(cameras.names)} entries, one for '
-                f'each of cameras.names', got=f'{len(values)}', remedy='Add or remove entries.')
-    low, high = control.action_low, control.action_high
-    if len(low) != len(high) or not all(a < b for a, b in zip(low, high)):
-        raise ConfigError(
-            'parameters control.action_low and control.action_high',
-            expected='lists of equal length with low < high', got=f'{low} and {high}',
-            remedy='Give both limits for each joint, or neither.')

@@ -16,6 +16,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from robot_infer.config import Config, settings
@@ -56,12 +58,29 @@ def test_an_unknown_name_is_refused_with_the_nearest_known_one():
 
 @pytest.mark.parametrize('values', [
     {'cameras.names': ['a', 'a']}, {'cameras.names': []},
+    {'cameras.names': ['a', 'b'], 'cameras.policy_inputs': ['x', 'x']},
+    {'cameras.names': ['a', 'b'], 'cameras.policy_inputs': ['x', '']},
+    {'state.joints': []}, {'state.joints': ['a', 'a']}, {'state.joints': ['a', ' ']},
+    {'policy.threads': 4 * os.cpu_count() + 1},
     {'cameras.names': ['a', 'b'], 'cameras.policy_inputs': ['x']},
     {'control.action_low': [float('nan')], 'control.action_high': [1.0]},
     {'control.action_low': [0.0]}, {'control.action_low': [1.0], 'control.action_high': [0.0]}])
 def test_settings_that_contradict_each_other_are_refused(values):
     with pytest.raises(ConfigError):
         Config.from_flat(values)
+
+
+@pytest.mark.parametrize('name', ['', ' ', '1', 'over head', 'a/', '/a', 'a//b', 'a/1', 'a-b', 'ä'])
+def test_a_camera_that_no_topic_can_be_named_after_is_refused(name):
+    with pytest.raises(ConfigError, match='parameter cameras.names'):
+        Config.from_flat({'cameras.names': [name]})
+
+
+def test_cameras_in_namespaces_and_any_policy_input_are_taken():
+    config = Config.from_flat({'cameras.names': ['left/wrist_1', '_b'],
+                               'cameras.policy_inputs': ['observation.image', 'left-2']})
+    assert config.cameras.names == ('left/wrist_1', '_b')
+    Config.from_flat({'policy.threads': os.cpu_count()})
 
 
 def test_yaml_is_read_as_ros_reads_it(tmp_path):
@@ -72,11 +91,22 @@ def test_yaml_is_read_as_ros_reads_it(tmp_path):
     assert config.control.rate_hz == 20.0 and config.cameras.names == ('left', 'right')
 
 
-@pytest.mark.parametrize('text', ['', 'a: [', '- 1', 'node: {x: 1}'])
-def test_a_file_that_is_no_parameter_file_is_refused(tmp_path, text):
+@pytest.mark.parametrize('text', ['/**: {ros__parameters: }', '/**: {ros__parameters: {}}'])
+def test_a_file_without_values_means_the_defaults(tmp_path, text):
     path = tmp_path / 'config.yaml'
     path.write_text(text)
-    with pytest.raises(ConfigError, match='parameter file'):
+    assert Config.from_yaml(path) == Config()
+
+
+@pytest.mark.parametrize('text', [
+    b'', b'a: [', b'- 1', b'node: {x: 1}', b'\xff\xfe\x00', b'a: \xe4', b'&a [*a]', b'[' * 5000,
+    b'/**: 2001-13-45', b'/**: [ros__parameters]', b'/**: {ros__parameters: 5}',
+    b'/**: {ros__parameters: [a]}', b'/**: {ros__parameters: &a {policy: {x: *a}}}',
+    b'/**: &a {ros__parameters: {x: *a}}', b'/**: {ros__parameters: {policy: {dtype: {a: 1}}}}'])
+def test_a_file_that_is_no_parameter_file_is_refused(tmp_path, text):
+    path = tmp_path / 'config.yaml'
+    path.write_bytes(text)
+    with pytest.raises(ConfigError, match='parameter file .*config.yaml'):
         Config.from_yaml(path)
     with pytest.raises(ConfigError, match='No such file'):
         Config.from_yaml(tmp_path / 'none.yaml')
