@@ -26,8 +26,10 @@ import unicodedata
 from robot_infer.config import InstructionSettings
 from robot_infer.errors import InstructionError
 
-# Control characters and lone surrogates: no tokenizer was trained on them.
-_REFUSED_CATEGORIES = ('Cc', 'Cs')
+# Control and format characters and lone surrogates: what nobody sees must not move the robot.
+# Joiners are format characters too, but parts of words in some scripts.
+_REFUSED_CATEGORIES = ('Cc', 'Cf', 'Cs')
+_JOINERS = '\u200c\u200d'
 
 
 class InstructionStore:
@@ -82,9 +84,14 @@ class InstructionStore:
                 remedy='Shorten it, or raise instruction.max_characters.')
         text = text.strip()
         for character in text:
-            if unicodedata.category(character) in _REFUSED_CATEGORIES:
+            if (unicodedata.category(character) in _REFUSED_CATEGORIES
+                    and character not in _JOINERS):
                 raise InstructionError(
-                    'instruction', expected='text without control characters',
+                    'instruction', expected='text without control or invisible characters',
                     got=f'U+{ord(character):04X} in {text[:40]!r}',
                     remedy='Send one line of plain text.')
+        if text and not any(character.isalnum() for character in text):
+            raise InstructionError(
+                'instruction', expected='words', got=f'{text[:40]!r}',
+                remedy='Say in words what the robot should do.')
         return text

@@ -92,6 +92,12 @@ class ActionLimits:
             'The chunk is not sent. Check the checkpoint\'s action statistics and units, or '
             'control.action_low and control.action_high.')
 
+    def allows(self, action: NDArray[np.float64]) -> bool:
+        """Whether one action, (action_dim,), lies within the limits."""
+        if self._low is None or self._high is None:
+            return True
+        return bool(((action >= self._low) & (action <= self._high)).all())
+
     def jump(
         self, action: NDArray[np.float64], measured: NDArray[np.float64] | None,
     ) -> Refusal | None:

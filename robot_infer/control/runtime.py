@@ -21,7 +21,7 @@ the caller turns, `infer_once` and `tick_once`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 import threading
 
 import numpy as np
@@ -270,11 +270,14 @@ class Runtime:
         self._inference.statistics = StageStatistics()
         self._collector.clear()
 
-    def apply_live(self, config: Config) -> None:
-        """Take over the settings that may change while the node runs.
+    def apply_live(self, config: Config, given: Collection[str]) -> None:
+        """Take over the settings that may change while the node runs: all, or none.
 
-        :raises ConfigError: where another setting differs; nothing is taken over then.
-        :raises InstructionError: where instruction.text is refused; the rest is taken over.
+        :param given: the names that somebody set now. Only where instruction.text is among them
+            is it an instruction: another change must not revive one that has ended since.
+        :raises ConfigError: where a setting that may not change differs.
+        :raises InstructionError: where instruction.text is refused; as with `set_instruction`,
+            the old instruction has ended all the same.
         """
         old, new = self._config.flat(), config.flat()
         for setting in settings():
@@ -283,6 +286,8 @@ class Runtime:
                     f'parameter {setting.name}', expected=f'{old[setting.name]!r}, unchanged '
                     f'while the node is configured', got=repr(new[setting.name]),
                     remedy='Clean the node up and configure it again.')
+        if 'instruction.text' in given:
+            self.set_instruction(config.instruction.text)
         self._config = config
         self.frames.apply_live(config.cameras)
         self._state.max_age_s = config.state.max_age_s
@@ -290,8 +295,6 @@ class Runtime:
         self._inference.apply_live(config)
         self._loop.limits = _limits(config)
         self._worker.rate_hz = config.inference.rate_hz
-        if old['instruction.text'] != new['instruction.text']:
-            self.set_instruction(config.instruction.text)
 
     def take_warnings(self) -> tuple[str, ...]:
         """Words for the log on what happened since the last call, at most once a second each."""

@@ -55,6 +55,7 @@ class StateStore:
     def __init__(self, settings: StateSettings) -> None:
         self.max_age_s = settings.max_age_s
         self._joints = settings.joints
+        self._joints_of = frozenset(settings.joints)
         self._received: _Received | None = None
         self._names: tuple[str, ...] | None = None
         self._order: NDArray[np.intp] | None = None
@@ -65,12 +66,17 @@ class StateStore:
     ) -> None:
         """Take the newest message; what is wrong with it is told by `newest`.
 
+        A message with none of the configured joints is another device's (a gripper's driver on
+        the same topic) and changes nothing, unless it is all that ever came.
+
         :param names: joint names of the message; joints that are not configured are ignored.
         :param positions: one for each name, SI units.
         :param stamp_ns: the message's stamp; 0 means none, then the receive time stands in.
         :param received_ns: steady clock at receipt.
         :param received_stamp_ns: the stamps' clock (ROS time) at receipt.
         """
+        if self._received is not None and names and self._joints_of.isdisjoint(names):
+            return
         try:
             values = self._select(tuple(names), positions)
         except StateError as error:

@@ -47,7 +47,7 @@ class ControlTick:
     Fallbacks, where the buffer has no action:
 
     - hold: the last position sent; before there is one, the measured one, which then counts as
-      sent; where that is not known either, a command without values.
+      sent; where that is not known, or outside the limits of actions, a command without values.
     - zero: zeros.
     - stop: as hold, and latched: once actions ran out or were refused, no chunk is followed until
       `reset`. Waiting for a first chunk (at start, after a new instruction) does not latch.
@@ -138,5 +138,7 @@ class ControlTick:
 
     def _hold(self, source: Source, reason: Reason, now_ns: int) -> Command:
         if self._position is None:
-            self._position = self._measured(now_ns)
+            measured = self._measured(now_ns)
+            if measured is not None and self._limits.allows(measured):
+                self._position = measured
         return Command(self._position, source, reason.value, NO_EPOCH, NO_STAMP)

@@ -26,7 +26,7 @@ on and can be configured again. What a session holds is in session.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 import signal
 import sys
 import traceback
@@ -193,9 +193,9 @@ class PolicyNode(Node):
             self._session.close()
             self._session = None
 
-    def _apply_live(self, config: Config) -> None:
+    def _apply_live(self, config: Config, given: Collection[str]) -> None:
         assert self._session is not None
-        self._session.apply_live(config)
+        self._session.apply_live(config, given)
 
     # Reports.
 

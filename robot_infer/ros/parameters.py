@@ -24,7 +24,7 @@ process for a whole number given to a parameter of type double.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 import sys
 
 from pydantic import ValidationError
@@ -55,12 +55,13 @@ class Parameters:
 
     :param editable: says whether settings that are not live may be changed now (the node is
         unconfigured).
-    :param apply: called with the new Config when live settings change on a configured node; may
-        raise a RobotInferError, which refuses the change.
+    :param apply: called with the new Config and the names that were set, when live settings
+        change on a configured node; may raise a RobotInferError, which refuses the change.
     """
 
     def __init__(
-        self, node: Node, editable: Callable[[], bool], apply: Callable[[Config], None],
+        self, node: Node, editable: Callable[[], bool],
+        apply: Callable[[Config, Collection[str]], None],
     ) -> None:
         self._node, self._editable, self._apply = node, editable, apply
         self._settings = {setting.name: setting for setting in settings()}
@@ -146,7 +147,7 @@ class Parameters:
                     f'parameter {name}', expected='a change while the node is unconfigured',
                     got='one while it is configured',
                     remedy='Deactivate and clean up, set it, then configure again.')
-        self._apply(Config.from_flat({**self._values(), **changes}))
+        self._apply(Config.from_flat({**self._values(), **changes}), changes.keys())
 
 
 def _descriptor(setting: Setting) -> ParameterDescriptor:

@@ -21,6 +21,7 @@ here is closed in the reverse order, also when the making itself fails half way.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import ExitStack
 import threading
 from typing import TYPE_CHECKING
@@ -110,10 +111,10 @@ class Session:
         return resident_bytes(self._engine.pid or 0) if isinstance(
             self._engine, RemoteEngine) else 0
 
-    def apply_live(self, config: Config) -> None:
-        """Take over live settings; raises RobotInferError where they are refused."""
+    def apply_live(self, config: Config, given: Collection[str]) -> None:
+        """Take over live settings, `given` by name; raises RobotInferError where refused."""
         try:
-            self.runtime.apply_live(config)
+            self.runtime.apply_live(config, given)
             self.config = config
         finally:
             self._tell_instruction()

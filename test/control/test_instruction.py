@@ -63,7 +63,9 @@ def test_a_blank_text_ends_the_instruction_without_being_an_error(
 @pytest.mark.parametrize(('text', 'words'), [
     ('x' * 51, 'at most 50 characters; got 51, beginning .x{40}.'),
     ('x' * 10_000, 'got 10000'),
-    ('move\x00here', r'without control characters; got U\+0000'),
+    ('move\x00here', r'without control or invisible characters; got U\+0000'),
+    ('\u202emove', r'invisible characters; got U\+202E'), ('\u200b', r'U\+200B'),
+    ('...!', r'expected words'),
     ('move\nhere', r'got U\+000A'),
     ('move \x1b[31m', r'got U\+001B'),
     ('move \ud800', r'got U\+D800'),

@@ -92,7 +92,7 @@ class TestInstruction:
 
     def test_who_sets_one_is_told_that_it_is_refused(self, make_rig) -> None:
         rig = make_rig()
-        with pytest.raises(InstructionError, match='without control characters'):
+        with pytest.raises(InstructionError, match='without control or invisible'):
             rig.runtime.set_instruction('move\x07')
 
     def test_a_blank_one_holds_the_robot(self, make_rig) -> None:
@@ -115,7 +115,7 @@ class TestInstruction:
 class TestFaultsOfInputs:
     @pytest.mark.parametrize('spoil', [
         lambda rig: rig.put_state(float('nan')),
-        lambda rig: rig.runtime.put_state(['a'], [0.0], 0, rig.clock.now_ns(), 0),
+        lambda rig: rig.runtime.put_state(['slide_x'], [0.0], 0, rig.clock.now_ns(), 0),
         lambda rig: (rig.clock.advance_s(0.26), rig.put_state()),
     ], ids=['NaN', 'missing joint', 'stale frames'])
     def test_the_buffer_runs_out_and_then_the_robot_holds(self, make_rig, spoil) -> None:
@@ -307,7 +307,52 @@ class TestSettings:
     def apply(self, rig, **values: object) -> None:
         flat = rig.runtime._config.flat()
         flat.update({name.replace('__', '.'): value for name, value in values.items()})
-        rig.runtime.apply_live(Config.from_flat(flat))
+        given = {name.replace('__', '.') for name in values}
+        rig.runtime.apply_live(Config.from_flat(flat), given)
+
+    def test_a_refused_set_takes_over_nothing_and_ends_the_instruction(self, make_rig) -> None:
+        rig = make_rig()
+        with pytest.raises(InstructionError):
+            self.apply(rig, cameras__max_age_s=9.0, control__chunk_validity_s=9.0,
+                       instruction__text='y' * 10_000)
+        rig.feed()
+        assert rig.runtime.status().instruction == ''
+        assert rig.runtime.infer_once() is None
+        rig.runtime.set_instruction('to the light')
+        rig.clock.advance_s(1.0)
+        rig.put_state()
+        assert rig.runtime.infer_once() is None  # the frames are stale, as before the refused set
+        assert 'StaleFrameError' in rig.faults()
+
+    def test_another_change_does_not_revive_an_ended_instruction(self, make_rig) -> None:
+        rig = make_rig()
+        with pytest.raises(InstructionError):
+            self.apply(rig, instruction__text='y' * 10_000)
+        self.apply(rig, cameras__max_age_s=0.31)
+        assert rig.runtime.status().instruction == ''
+
+    def test_setting_the_text_it_already_has_replaces_one_that_came_by_topic(
+        self, make_rig,
+    ) -> None:
+        rig = make_rig()
+        rig.runtime.put_instruction('away from the light')
+        self.apply(rig, instruction__text='to the light')
+        assert rig.runtime.status().instruction == 'to the light'
+
+    def test_a_measured_position_outside_the_limits_is_not_held(self, make_rig) -> None:
+        rig = make_rig(control__action_low=(-1.0, -1.0), control__action_high=(1.0, 1.0),
+                       instruction__text='')
+        rig.put_state(1e30, -5.0)
+        assert rig.tick()[0].values is None
+        rig.put_state(0.5, -0.5)
+        assert rig.tick()[0].values.tolist() == [0.5, -0.5]
+
+    def test_another_devices_joint_states_change_nothing(self, make_rig) -> None:
+        rig = make_rig()
+        rig.feed()
+        now = rig.clock.now_ns()
+        rig.runtime.put_state(['gripper_left'], [0.1], rig.stamp_ns(), now, rig.stamp_ns())
+        assert rig.runtime.infer_once() is not None
 
     def test_live_settings_take_effect(self, make_rig) -> None:
         rig = make_rig()
