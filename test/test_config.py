@@ -70,7 +70,7 @@ def test_settings_that_contradict_each_other_are_refused(values):
         Config.from_flat(values)
 
 
-@pytest.mark.parametrize('name', ['', ' ', '1', 'over head', 'a/', '/a', 'a//b', 'a/1', 'a-b', 'ä'])
+@pytest.mark.parametrize('name', ['', ' ', '1', 'over head', 'a/', '/a', 'a//b', 'a/1', 'a-b'])
 def test_a_camera_that_no_topic_can_be_named_after_is_refused(name):
     with pytest.raises(ConfigError, match='parameter cameras.names'):
         Config.from_flat({'cameras.names': [name]})

@@ -32,7 +32,8 @@ from safetensors.numpy import load_file
 import torch
 from torch import Tensor
 
-from robot_infer.errors import CheckpointError
+from robot_infer.errors import CheckpointError, StatisticsError
+from robot_infer.models.json_values import JsonValues
 
 
 class CheckpointFolder:
@@ -56,12 +57,12 @@ class CheckpointFolder:
         """Read one of the folder's JSON files."""
         path = self.path / name
         try:
-            content = json.loads(path.read_text())
+            content = json.loads(path.read_text('utf-8'))
         except OSError as error:
             raise CheckpointError(
                 f'checkpoint {self.path}', expected=f'a readable {name}', got=error.strerror or '',
                 remedy='Copy the whole checkpoint folder.') from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise CheckpointError(f'checkpoint file {path}', expected='JSON', got=str(error),
                                   remedy='Copy the file again from its source.') from error
         if not isinstance(content, dict):
@@ -86,14 +87,16 @@ class CheckpointFolder:
 
         :param processor: policy_preprocessor or policy_postprocessor.
         :param step: registry name of the step, e.g. normalizer_processor.
+        :raises StatisticsError: where the step's state file is missing or torn.
         """
-        for entry in self.read_json(f'{processor}.json').get('steps', []):
-            if entry.get('registry_name') == step and entry.get('state_file'):
-                path = self.path / entry['state_file']
+        name = f'{processor}.json'
+        for entry in JsonValues(f'{self.path}/{name}', self.read_json(name)).each('steps'):
+            if entry.text('registry_name', '') == step and not entry.absent('state_file'):
+                path = self.path / entry.text('state_file')
                 try:
                     return load_file(path)
                 except (OSError, SafetensorError) as error:
-                    raise CheckpointError(
+                    raise StatisticsError(
                         f'statistics {path}', expected='a readable safetensors file',
                         got=str(error), remedy='Copy the whole checkpoint folder.') from error
         return {}
@@ -138,9 +141,9 @@ class TensorReader:
 
     def count(self, prefix: str) -> int:
         """How many numbered children (`prefix.0.`, `prefix.1.`, ...) the file holds."""
-        numbers = {int(name[len(prefix) + 1:].split('.')[0])
-                   for name in self._file.keys() if name.startswith(f'{prefix}.')}
-        return max(numbers, default=-1) + 1
+        children = {name[len(prefix) + 1:].split('.')[0]
+                    for name in self._file.keys() if name.startswith(f'{prefix}.')}
+        return max((int(child) for child in children if child.isdecimal()), default=-1) + 1
 
     def refuse_unmapped(self, known_unused: Collection[str]) -> None:
         """Refuse tensors nobody took, but for prefixes known to be stored and not used."""

@@ -21,12 +21,12 @@ published backbone the numbers are known here; anything else is refused by name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from robot_infer.errors import CheckpointError
 from robot_infer.models.checkpoint import CheckpointFolder
 from robot_infer.models.decoder import AttentionShape
+from robot_infer.models.json_values import JsonValues
 
 _PUBLISHED = {
     'HuggingFaceTB/SmolVLM2-500M-Video-Instruct': {
@@ -43,6 +43,8 @@ _PUBLISHED = {
 # Settings of a LeRobot SmolVLA that change the numbers and that this build does not have.
 _UNSUPPORTED = {'adapt_to_pi_aloha': False, 'use_delta_joint_actions_aloha': False,
                 'rtc_config': None, 'n_obs_steps': 1}
+# Tables of these lengths are made before the budget is looked at.
+_MOST_TOKENS, _MOST_STEPS, _MOST_PIXELS = 100_000, 10_000, 4096
 
 
 @dataclass(frozen=True)
@@ -111,119 +113,127 @@ def read_shape(folder: CheckpointFolder) -> SmolVLAShape:
 
     :raises CheckpointError: where a value is missing, unsupported, or the family is another.
     """
-    config = folder.config
     if folder.family != 'smolvla':
         raise CheckpointError(
             f'checkpoint {folder.path}', expected='type smolvla in config.json',
             got=f'type {folder.family}', remedy='This build runs SmolVLA checkpoints.')
+    config = JsonValues(f'{folder.path}/config.json', folder.config)
     for key, supported in _UNSUPPORTED.items():
-        if config.get(key, supported) != supported:
-            raise _unsupported(folder, key, config[key], supported)
+        config.supported(key, supported)
+    _check_modes(config)
     backbone = _backbone(folder)
-    text, vision = backbone['text_config'], backbone['vision_config']
-    width = _get(folder, text, 'hidden_size')
-    num_heads = _get(folder, text, 'num_attention_heads')
-    num_layers = _get(folder, config, 'num_vlm_layers')
-    if num_layers <= 0 and 'num_hidden_layers' in text:
-        num_layers = text['num_hidden_layers']
-    if _get(folder, config, 'num_expert_layers') not in (-1, 0, num_layers):
-        raise _unsupported(folder, 'num_expert_layers', config['num_expert_layers'], num_layers)
-    for part, key, supported in ((text, 'hidden_act', 'silu'), (text, 'attention_bias', False),
-                                 (text, 'mlp_bias', False),
-                                 (vision, 'hidden_act', 'gelu_pytorch_tanh')):
-        if part.get(key, supported) != supported:
-            raise _unsupported(folder, key, part[key], supported)
-    side = _square_image(folder, vision)
-    inputs, state_dim, action_dim = _features(folder)
-    expert_width = int(width * _get(folder, config, 'expert_width_multiplier'))
+    text = backbone.inside('text_config')
+    for key, supported in (('hidden_act', 'silu'), ('attention_bias', False), ('mlp_bias', False)):
+        text.supported(key, supported)
+    width = text.whole('hidden_size', 1)
+    num_layers = _num_layers(config, text)
+    inputs, state_dim, action_dim = _features(config)
+    vision = _vision(backbone, width)
     return SmolVLAShape(
-        vision=VisionShape(
-            width=_get(folder, vision, 'hidden_size'),
-            hidden=_get(folder, vision, 'intermediate_size'),
-            num_layers=_get(folder, vision, 'num_hidden_layers'),
-            num_heads=_get(folder, vision, 'num_attention_heads'),
-            image_size=_get(folder, vision, 'image_size'),
-            patch=_get(folder, vision, 'patch_size'),
-            eps=vision.get('layer_norm_eps', 1e-6),
-            scale_factor=_get(folder, backbone, 'scale_factor'),
-            text_width=width),
-        attention=AttentionShape(
-            num_heads, _get(folder, text, 'num_key_value_heads'),
-            text.get('head_dim') or width // num_heads),
-        width=width, expert_width=expert_width, num_layers=num_layers,
-        self_every=_self_every(config, num_layers),
-        vocab_size=_get(folder, text, 'vocab_size'), eps=_get(folder, text, 'rms_norm_eps'),
-        max_state_dim=_get(folder, config, 'max_state_dim'),
-        max_action_dim=_get(folder, config, 'max_action_dim'),
+        vision=vision, attention=_attention(text, width), width=width,
+        expert_width=_expert_width(config, width), num_layers=num_layers,
+        self_every=_self_every(config), vocab_size=text.whole('vocab_size', 1),
+        eps=text.positive('rms_norm_eps'),
+        max_state_dim=config.whole('max_state_dim', state_dim),
+        max_action_dim=config.whole('max_action_dim', action_dim),
         state_dim=state_dim, action_dim=action_dim,
-        horizon=_get(folder, config, 'chunk_size'),
-        denoise_steps=_get(folder, config, 'num_steps'),
-        min_period=config.get('min_period', 4e-3), max_period=config.get('max_period', 4.0),
-        max_prompt_tokens=_get(folder, config, 'tokenizer_max_length'),
-        image_size=side, inputs=inputs,
-        image_special_tokens=bool(config.get('add_image_special_tokens', False)))
+        horizon=config.whole('chunk_size', 1, high=_MOST_TOKENS),
+        denoise_steps=config.whole('num_steps', 1, high=_MOST_STEPS),
+        min_period=config.positive('min_period', 4e-3),
+        max_period=config.positive('max_period', 4.0),
+        max_prompt_tokens=config.whole('tokenizer_max_length', 1, high=_MOST_TOKENS),
+        image_size=_square_image(config, vision), inputs=inputs,
+        image_special_tokens=config.flag('add_image_special_tokens', False))
 
 
-def _backbone(folder: CheckpointFolder) -> Mapping:
+def _backbone(folder: CheckpointFolder) -> JsonValues:
     if (folder.path / 'vlm' / 'config.json').is_file():
-        return folder.read_json('vlm/config.json')
-    name = folder.config.get('vlm_model_name', '')
+        return JsonValues(f'{folder.path}/vlm/config.json', folder.read_json('vlm/config.json'))
+    name = JsonValues(f'{folder.path}/config.json', folder.config).text('vlm_model_name', '')
     if name not in _PUBLISHED:
         raise CheckpointError(
             f'checkpoint {folder.path}', expected='vlm/config.json (the backbone\'s config), or '
             f'vlm_model_name {" or ".join(_PUBLISHED)}', got=f'vlm_model_name {name!r}',
             remedy='Copy the config.json of the backbone to vlm/config.json in the folder.')
-    return _PUBLISHED[name]
+    return JsonValues(f'the known config of {name}', _PUBLISHED[name])
 
 
-def _features(folder: CheckpointFolder) -> tuple[tuple[str, ...], int, int]:
+def _num_layers(config: JsonValues, text: JsonValues) -> int:
+    num_layers = config.whole('num_vlm_layers', -1)
+    if num_layers <= 0:  # all that the backbone has
+        num_layers = text.whole('num_hidden_layers', 1)
+    if config.whole('num_expert_layers', -1) not in (-1, 0, num_layers):
+        raise config.wrong('num_expert_layers', f'{num_layers} as the backbone has, or -1: this '
+                           'build supports no other')
+    return num_layers
+
+
+def _attention(text: JsonValues, width: int) -> AttentionShape:
+    num_heads = text.whole('num_attention_heads', 1)
+    num_kv_heads = text.whole('num_key_value_heads', 1)
+    if num_heads % num_kv_heads:
+        raise text.wrong('num_key_value_heads', f'a divisor of the {num_heads} heads')
+    head_dim = width // num_heads if text.absent('head_dim') else text.whole('head_dim', 1)
+    if head_dim < 2 or head_dim % 2:
+        raise text.wrong('head_dim', 'an even number, which rotary positions need')
+    return AttentionShape(num_heads, num_kv_heads, head_dim)
+
+
+def _expert_width(config: JsonValues, width: int) -> int:
+    expert_width = int(width * config.positive('expert_width_multiplier'))
+    if expert_width < 2 or expert_width % 2:
+        raise config.wrong('expert_width_multiplier', f'an even width above 0, times {width}')
+    return expert_width
+
+
+def _vision(backbone: JsonValues, text_width: int) -> VisionShape:
+    vision = backbone.inside('vision_config')
+    vision.supported('hidden_act', 'gelu_pytorch_tanh')
+    width, num_heads = vision.whole('hidden_size', 1), vision.whole('num_attention_heads', 1)
+    if width % num_heads:
+        raise vision.wrong('num_attention_heads', f'a divisor of hidden_size {width}')
+    patch = vision.whole('patch_size', 1)
+    return VisionShape(
+        width=width, hidden=vision.whole('intermediate_size', 1),
+        num_layers=vision.whole('num_hidden_layers', 1), num_heads=num_heads,
+        image_size=vision.whole('image_size', patch), patch=patch,
+        eps=vision.positive('layer_norm_eps', 1e-6),
+        scale_factor=backbone.whole('scale_factor', 1), text_width=text_width)
+
+
+def _check_modes(config: JsonValues) -> None:
+    """The normalisation modes are texts; which of them there are is the normalizer's."""
+    modes = config.inside('normalization_mapping', {})
+    for kind in modes:
+        modes.text(kind)
+
+
+def _features(config: JsonValues) -> tuple[tuple[str, ...], int, int]:
     """Camera inputs in the trained order, state length, action length."""
-    inputs, outputs = folder.config.get('input_features'), folder.config.get('output_features')
-    try:
-        empty = [f'observation.images.empty_camera_{number}'
-                 for number in range(folder.config.get('empty_cameras', 0))]
-        cameras = tuple(key.removeprefix('observation.images.') for key, feature in inputs.items()
-                        if feature['type'] == 'VISUAL' and key not in empty)
-        state = inputs['observation.state']['shape'][0]
-        action = outputs['action']['shape'][0]
-    except (AttributeError, TypeError, KeyError, IndexError) as error:
-        raise CheckpointError(
-            f'checkpoint {folder.path}', expected='input_features with cameras and '
-            'observation.state, output_features with action', got=f'no {error}',
-            remedy='Copy config.json again from its source.') from error
+    inputs, outputs = config.inside('input_features'), config.inside('output_features')
+    (state,) = inputs.inside('observation.state').wholes('shape', 1)
+    empty = [f'observation.images.empty_camera_{number}'
+             for number in range(config.whole('empty_cameras', 0, 0, 1000))]
+    cameras = tuple(key.removeprefix('observation.images.') for key in inputs
+                    if inputs.inside(key).text('type') == 'VISUAL' and key not in empty)
     if not cameras:
-        raise CheckpointError(f'checkpoint {folder.path}', expected='at least one camera input',
-                              got='none', remedy='Copy config.json again from its source.')
+        raise config.wrong('input_features', 'at least one camera (type VISUAL)')
+    (action,) = outputs.inside('action').wholes('shape', 1)
     return cameras, state, action
 
 
-def _square_image(folder: CheckpointFolder, vision: Mapping) -> tuple[int, int]:
-    size = folder.config.get('resize_imgs_with_padding')
-    patch = _get(folder, vision, 'patch_size')
-    if not size or size[0] != size[1] or size[0] % patch:
-        raise CheckpointError(
-            f'checkpoint {folder.path}', expected='resize_imgs_with_padding square and a '
-            f'multiple of the patch ({patch})', got=repr(size),
-            remedy='The connector folds square images.')
-    return size[0], size[1]
+def _square_image(config: JsonValues, vision: VisionShape) -> tuple[int, int]:
+    """Width and height that the connector can fold."""
+    width, height = config.wholes('resize_imgs_with_padding', 2, _MOST_PIXELS)
+    unit = vision.patch * vision.scale_factor
+    if width != height or width % unit:
+        raise config.wrong('resize_imgs_with_padding', f'two equal multiples of {unit} '
+                           '(patch_size x scale_factor)')
+    return width, height
 
 
-def _self_every(config: Mapping, num_layers: int) -> int:
+def _self_every(config: JsonValues) -> int:
     """Every how many layers action tokens attend to each other too (1: in all)."""
-    if 'cross' not in config.get('attention_mode', 'cross_attn'):
+    if 'cross' not in config.text('attention_mode', 'cross_attn'):
         return 1
-    every = config.get('self_attn_every_n_layers', -1)
-    return every if every > 0 else 0
-
-
-def _get(folder: CheckpointFolder, values: Mapping, key: str):  # noqa: ANN202 - as in the JSON
-    if key not in values:
-        raise CheckpointError(f'checkpoint {folder.path}', expected=f'a value {key}', got='none',
-                              remedy='Copy config.json (and vlm/config.json) again.')
-    return values[key]
-
-
-def _unsupported(folder: CheckpointFolder, key: str, got: object, supported: object,
-                 ) -> CheckpointError:
-    return CheckpointError(f'checkpoint {folder.path}', expected=f'{key} = {supported!r}',
-                           got=repr(got), remedy='This build does not support the other value.')
+    return max(0, config.whole('self_attn_every_n_layers', -1, -1))

@@ -146,7 +146,74 @@ def test_infinite_statistics_are_named(folder):
 def test_a_missing_statistics_file_is_named(folder):
     (path,) = folder.glob('policy_preprocessor_step_*')
     path.unlink()
-    with pytest.raises(CheckpointError, match=path.name):
+    with pytest.raises(StatisticsError, match=path.name):
+        _load(folder)
+
+
+def test_a_torn_statistics_file_and_a_junk_processor_file_are_named(folder):
+    (path,) = folder.glob('policy_postprocessor_step_*')
+    path.write_bytes(b'torn')
+    with pytest.raises(StatisticsError, match=path.name):
+        _load(folder)
+    for steps in (5, [5], [{'registry_name': 5}],
+                  [{'registry_name': 'unnormalizer_processor', 'state_file': 5}]):
+        _edit_json(folder, 'policy_postprocessor.json', steps=steps)
+        with pytest.raises(CheckpointError, match='steps.*in .*policy_postprocessor.json'):
+            _load(folder)
+
+
+@pytest.mark.parametrize(('key', 'value', 'expected'), [
+    ('chunk_size', 'ten', 'a whole number from 1 to'), ('chunk_size', 16.0, 'a whole number'),
+    ('chunk_size', 0, 'a whole number'), ('chunk_size', -3, 'a whole number'),
+    ('chunk_size', 10 ** 12, 'a whole number'), ('chunk_size', True, 'a whole number'),
+    ('chunk_size', None, 'a whole number'), ('num_steps', 2.5, 'a whole number'),
+    ('num_steps', -1, 'a whole number'), ('max_state_dim', 1, 'a whole number from 6 to'),
+    ('max_action_dim', 1, 'a whole number from 6 to'), ('min_period', 0, 'a number above 0'),
+    ('max_period', float('nan'), 'a number above 0'), ('tokenizer_max_length', 0, 'a whole'),
+    ('expert_width_multiplier', 0, 'a number'),
+    ('expert_width_multiplier', 1e-9, 'an even width above 0'),
+    ('num_vlm_layers', '6', 'a whole number'), ('self_attn_every_n_layers', 2.0, 'a whole'),
+    ('normalization_mapping', None, 'an object'), ('attention_mode', 5, 'a text'),
+    ('add_image_special_tokens', 'no', 'true or false'), ('empty_cameras', 'x', 'a whole'),
+    ('resize_imgs_with_padding', 'x', 'a list of 2'),
+    ('resize_imgs_with_padding', [0, 0], 'a list of 2'),
+    ('resize_imgs_with_padding', [64.0, 64.0], 'a list of 2'),
+    ('input_features', None, 'an object'), ('output_features', [], 'an object')])
+def test_a_value_of_the_wrong_type_or_size_is_named(folder, key, value, expected):
+    _edit_json(folder, 'config.json', **{key: value})
+    with pytest.raises(CheckpointError, match=f'{key} in .*config.json: expected {expected}') as e:
+        _load(folder)
+    assert e.value.got == repr(value)
+
+
+@pytest.mark.parametrize('mapping', [{'STATE': None}, {'STATE': ['MEAN_STD']}, {'STATE': 'FOO'}])
+def test_a_normalisation_mode_there_is_not_is_refused(folder, mapping):
+    _edit_json(folder, 'config.json', normalization_mapping=mapping)
+    with pytest.raises(CheckpointError, match='normalization_mapping'):
+        _load(folder)
+
+
+@pytest.mark.parametrize(('part', 'key', 'value'), [
+    ('text_config', 'num_key_value_heads', 2), ('text_config', 'hidden_size', 0),
+    ('text_config', 'num_attention_heads', 0), ('text_config', 'vocab_size', 'many'),
+    ('text_config', 'rms_norm_eps', 0), ('text_config', 'head_dim', 7),
+    ('vision_config', 'hidden_size', 0), ('vision_config', 'patch_size', 0),
+    ('vision_config', 'num_attention_heads', 5), ('vision_config', 'num_hidden_layers', 1.5)])
+def test_a_wrong_value_of_the_backbone_is_named_with_its_file(folder, part, key, value):
+    content = json.loads((folder / 'vlm' / 'config.json').read_text())
+    _edit_json(folder, 'vlm/config.json', **{part: {**content[part], key: value}})
+    with pytest.raises(CheckpointError, match=f'{part}.{key} in .*/vlm/config.json'):
+        _load(folder)
+    _edit_json(folder, 'vlm/config.json', **{part: 5})
+    with pytest.raises(CheckpointError, match=f'{part} in .*/vlm/config.json: expected an object'):
+        _load(folder)
+
+
+def test_a_numbered_tensor_without_a_number_is_left_over_and_named(folder):
+    def add(tensors):
+        tensors[K_PROJ.replace('layers.0', 'layers.x')] = torch.zeros(2)
+    _edit_tensors(folder / 'model.safetensors', add)
+    with pytest.raises(CheckpointError, match='got .*layers.x'):
         _load(folder)
 
 
