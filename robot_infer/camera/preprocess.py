@@ -30,6 +30,7 @@ import torch
 from torch import Tensor
 import torch.nn.functional as F
 
+from robot_infer.errors import FrameError
 from robot_infer.types import Frame
 
 
@@ -53,11 +54,28 @@ class Preprocessor:
         self._last: dict[str, tuple[Frame, PreprocessedFrame]] = {}
 
     def __call__(self, name: str, frame: Frame) -> PreprocessedFrame:
-        """Pixels and digest of the frame that feeds the policy input `name`."""
+        """Pixels and digest of the frame that feeds the policy input `name`.
+
+        :raises FrameError: where the frame is so thin that nothing of it would be left.
+        """
         last = self._last.get(name)
         if last is None or last[0] is not frame:
+            self._check_fits(frame)
             last = self._last[name] = (frame, preprocess(frame.rgb, self._size))
         return last[1]
+
+    def _check_fits(self, frame: Frame) -> None:
+        height, width = frame.rgb.shape[:2]
+        if self._size is None or min(_fit(height, width, self._size)) > 0:
+            return
+        wide, high = self._size
+        raise FrameError(
+            f'camera {frame.camera}: frame of {width} x {height} pixels',
+            expected=f'a frame of which something is left when it is fitted into {wide} x {high}',
+            got=f'a width or height of 0 pixels after shrinking by '
+                f'{max(height / high, width / wide):.1f}',
+            remedy='Let the driver send the whole image; the policy expects frames about as wide '
+            'as they are high.')
 
 
 def preprocess(rgb: NDArray[np.uint8], size: tuple[int, int] | None) -> PreprocessedFrame:
@@ -80,7 +98,12 @@ def resize_with_pad(image: Tensor, *, width: int, height: int) -> Tensor:
     from_height, from_width = image.shape[2:]
     if (from_height, from_width) == (height, width):
         return image
-    ratio = max(from_width / width, from_height / height)
-    fit = (int(from_height / ratio), int(from_width / ratio))
+    fit = _fit(from_height, from_width, (width, height))
     resized = F.interpolate(image, size=fit, mode='bilinear', align_corners=False)
     return F.pad(resized, (max(0, width - fit[1]), 0, max(0, height - fit[0]), 0), value=0.0)
+
+
+def _fit(height: int, width: int, size: tuple[int, int]) -> tuple[int, int]:
+    """(height, width) of the frame when it has been shrunk or grown into size, (width, height)."""
+    ratio = max(width / size[0], height / size[1])
+    return int(height / ratio), int(width / ratio)

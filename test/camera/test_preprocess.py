@@ -22,6 +22,7 @@ import torch
 import torch.nn.functional as F
 
 from robot_infer.camera.preprocess import Preprocessor, preprocess
+from robot_infer.errors import FrameError
 from robot_infer.types import Frame
 
 RNG = np.random.default_rng(0)
@@ -75,3 +76,21 @@ def test_one_frame_is_preprocessed_once_and_a_new_one_afresh():
     assert other.digest != first.digest
     again = preprocessor('top', Frame('top', rgb, 3, 3))
     assert again.digest == first.digest
+
+
+@pytest.mark.parametrize(('height', 'width'), [(200, 2), (2, 200), (1, 65), (32_767, 500)])
+def test_a_frame_that_shrinks_to_nothing_is_refused_by_its_camera_and_size(height, width):
+    frame = Frame('wrist', np.zeros((height, width, 3), np.uint8), 1, 1)
+    with pytest.raises(FrameError, match=f'camera wrist: frame of {width} x {height} pixels'):
+        Preprocessor((64, 64))('top', frame)
+
+
+@pytest.mark.parametrize(('height', 'width'), [(64, 1), (1, 64), (128, 2), (1, 1), (2, 127)])
+def test_a_thin_frame_of_which_something_is_left_passes(height, width):
+    frame = Frame('wrist', _image(height, width), 1, 1)
+    assert Preprocessor((64, 64))('top', frame).pixels.shape == (1, 3, 64, 64)
+
+
+def test_a_policy_without_a_size_takes_the_thinnest_frame():
+    assert Preprocessor(None)('top', Frame('wrist', _image(200, 2), 1, 1)).pixels.shape == (
+        1, 3, 200, 2)
