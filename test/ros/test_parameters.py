@@ -39,7 +39,8 @@ class Bench:
                          parameter_overrides=[
                              Parameter(name, value=value) for name, value in overrides.items()])
         self.editable, self.applied = True, []
-        self.parameters = Parameters(self.node, lambda: self.editable, self.applied.append)
+        self.parameters = Parameters(
+            self.node, lambda: self.editable, lambda config, _: self.applied.append(config))
 
     def set(self, **values: object) -> tuple[bool, str]:
         """Set parameters at once; `a__b` stands for `a.b`."""
