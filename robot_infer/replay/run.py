@@ -167,6 +167,9 @@ class Replay:
             if not self._start_ns <= event.time_ns <= self._end_ns + self._period_ns:
                 continue
             self._feed_until(event.time_ns)
+            if self._damage is not None and self._coming is None:
+                self._end_ns = min(self._end_ns, self._last_ns)
+                return
             self._clock.advance_ns(max(0, event.time_ns - self._clock.now_ns()))
             if event.deed is Deed.OBSERVE:
                 began_s = time.perf_counter()

@@ -24,7 +24,7 @@ import sys
 
 import numpy as np
 import pytest
-from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin
+from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
 
 from robot_infer.replay.bag import Bag, normal_type
 from robot_infer.replay.errors import BagDamagedError, BagError
@@ -237,6 +237,36 @@ def test_an_old_sqlite_bag_has_types_but_no_definitions():
         assert bag.topics['/pose'].type == 'geometry_msgs/msg/PoseStamped'
         assert bag.topics['/pose'].definition == ''
         assert len(list(bag.messages(bag.topics))) == 4695
+
+
+def test_a_bag_of_a_database_as_it_was_first_written(tmp_path):
+    """Before schema 2: no QoS, no definitions, no version, and no metadata.yaml."""
+    with sqlite3.connect(tmp_path / 'old.db3') as database:
+        database.executescript(
+            'create table topics(id integer primary key, name text, type text, '
+            'serialization_format text);'
+            'create table messages(id integer primary key, topic_id integer, timestamp integer, '
+            'data blob);')
+        topics = list(dict.fromkeys((one.topic, one.type) for one in MESSAGES))
+        database.executemany('insert into topics values (?, ?, ?, "cdr")', [
+            (number, *topic) for number, topic in enumerate(topics)])
+        database.executemany(
+            'insert into messages (topic_id, timestamp, data) values (?, ?, ?)',
+            [(topics.index((one.topic, one.type)), one.time_ns, one.cdr) for one in MESSAGES])
+    assert sorted(read(tmp_path / 'old.db3')) == sorted(sent(MESSAGES))
+
+
+def test_a_definition_that_nobody_can_parse_hides_no_other_topic(tmp_path):
+    from robot_infer.replay import messages
+    with Writer(tmp_path / 'bag', version=8, storage_plugin=MCAP) as writer:
+        service = writer.add_connection('/service/_service_event', 'x/srv/Y_Event',
+                                        msgdef='---\nthis is none', rihs01='x')
+        writer.write(service, ORIGIN_NS, b'')
+        one = MESSAGES[0]
+        writer.write(writer.add_connection(one.topic, one.type, typestore=messages.STORE),
+                     one.time_ns, one.cdr)
+    with Bag(tmp_path / 'bag') as bag:
+        assert [bytes(found.cdr) for found in bag.messages([one.topic])] == [one.cdr]
 
 
 def test_a_topic_of_two_types_is_one_topic(make_bag: Callable[..., Path]):

@@ -35,7 +35,7 @@ VALUES = {epoch: np.random.default_rng(epoch).normal(size=(HORIZON, 2)).astype(n
 
 
 def step(epoch: int, ticks: tuple[TickRecord, ...] = (), **fields: object) -> StepRecord:
-    """Step `epoch` of a run: it observes at tick 3 (epoch - 1) and its chunk is there a tick on."""
+    """Step `epoch` of a run: it observes at tick 3 (epoch - 1), its chunk is there one later."""
     started_ns = 3 * (epoch - 1) * PERIOD_NS - PERIOD_NS // 4
     given = {'frame_stamps_ns': {'front': epoch * 1000}, 'state_stamp_ns': epoch * 1000 + 1}
     return StepRecord(
