@@ -27,9 +27,10 @@ from pathlib import Path
 import time
 
 import numpy as np
+import psutil
 import torch
 
-from robot_infer.budget.pages import plan_pages
+from robot_infer.budget.pages import plan_pages, refuse_more_than
 from robot_infer.cache import (
     BlockPool,
     CacheStats,
@@ -42,7 +43,13 @@ from robot_infer.cache import (
 from robot_infer.config import Config
 from robot_infer.cuda_spin import ask_to_spin, spinning
 from robot_infer.engine_info import EngineInfo
-from robot_infer.errors import ActionError, CheckpointError, ConfigError, StateError
+from robot_infer.errors import (
+    ActionError,
+    CheckpointError,
+    ConfigError,
+    InstructionError,
+    StateError,
+)
 from robot_infer.models.checkpoint import CheckpointFolder
 from robot_infer.policies.base import Policy, Prepared
 from robot_infer.policies.smolvla import SmolVLAPolicy
@@ -51,6 +58,7 @@ from robot_infer_kernels import which_backend
 
 DEMO_CHECKPOINT = Path(__file__).parent / 'assets' / 'demo_policy'
 FULL_CHUNK = StepBudget()
+_SHORTEST = 'a'  # instruction: one that fits wherever any does
 _DTYPES = {'fp32': torch.float32, 'bf16': torch.bfloat16}
 _FAMILIES = {'smolvla': SmolVLAPolicy}
 
@@ -63,6 +71,8 @@ class Engine:
         self._policy, self._config = policy, config
         self._device = torch.device(config.policy.device)
         plan = plan_pages(policy.prefix_shape, len(policy.inputs), policy.horizon, config.cache)
+        if self._device.type == 'cpu':
+            refuse_more_than(psutil.virtual_memory().available, plan)
         shape, page_tokens = policy.prefix_shape, config.cache.page_tokens
         self._storage = KVStorage(
             shape.num_planes, plan.num_blocks, page_tokens, shape.num_kv_heads, shape.head_dim,
@@ -77,7 +87,7 @@ class Engine:
         self._epoch = 0
         self._camera_of = _bind_cameras(config, policy.inputs)
         started = time.monotonic()
-        self._warm_up()
+        self._warm_up(checkpoint)
         self.info = EngineInfo(
             family=family, checkpoint=str(checkpoint), inputs=policy.inputs,
             state_dim=policy.state_dim, action_dim=policy.action_dim, horizon=policy.horizon,
@@ -184,14 +194,23 @@ class Engine:
         return Observation(frames, observation.state, observation.instruction,
                            observation.observed_ns)
 
-    def _warm_up(self) -> None:
-        """Run cold and warm steps on noise, so that nothing is slow or new after 'ready'."""
+    def _warm_up(self, checkpoint: Path) -> None:
+        """Run cold and warm steps on noise, so that nothing is slow or new after 'ready'.
+
+        :raises CheckpointError: where the shortest instruction has too many tokens.
+        """
         rng = np.random.default_rng(0)
         frames = {camera: Frame(camera, rng.integers(0, 255, (480, 640, 3), np.uint8), 0, 0)
                   for camera in self._camera_of.values()}
         for step in range(4):
             state = RobotState(np.full(self._policy.state_dim, step % 2, np.float32), 0, 0)
-            self.step(Observation(frames, state, 'warm up', 0))
+            try:
+                self.step(Observation(frames, state, _SHORTEST, 0))
+            except InstructionError as error:  # no word of the user's: none would fit
+                raise CheckpointError(
+                    f'tokenizer_max_length of checkpoint {checkpoint}',
+                    expected=f'room for an instruction of one letter, {error.got}',
+                    got=f'room for {error.expected}', remedy='Mend config.json.') from error
         self.reset()
 
     def reset(self) -> None:

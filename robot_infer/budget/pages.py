@@ -51,6 +51,11 @@ class PagePlan:
     blocks_per_sequence: int
     lines: tuple[MemoryLine, ...]
 
+    @property
+    def num_bytes(self) -> int:
+        """All that will be taken."""
+        return sum(line.num_bytes for line in self.lines)
+
 
 class _Shape(Protocol):
     num_planes: int
@@ -96,3 +101,15 @@ def plan_pages(shape: _Shape, num_cameras: int, horizon: int, cache: CacheSettin
         lines=(
             MemoryLine('pages', num_blocks * block_bytes, f'{num_blocks} pages; {per_block}'),
             MemoryLine('image embeddings', embedding_bytes, embeddings)))
+
+
+def refuse_more_than(available_bytes: int, plan: PagePlan) -> None:
+    """Refuse a plan that the machine has no memory for, before any of it is taken.
+
+    :raises BudgetError: with both numbers.
+    """
+    if plan.num_bytes > available_bytes:
+        raise BudgetError(
+            'parameter cache.budget_bytes', expected=f'at most {available_bytes} bytes, which '
+            'this machine has available now', got=f'{plan.num_bytes} bytes of pages and image '
+            'embeddings', remedy='Lower the budget, or end what else takes memory.')

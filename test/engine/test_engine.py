@@ -16,7 +16,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+import json
 from pathlib import Path
+import shutil
 
 import numpy as np
 import pytest
@@ -123,11 +126,37 @@ def test_bad_input_is_named_and_the_next_step_is_unharmed(engine):
     ({'cameras.names': ['top', 'hand']}, ConfigError, 'top, side'),
     ({'cameras.names': ['top']}, ConfigError, 'one camera for each policy input'),
     ({'cache.budget_bytes': 1000}, BudgetError, 'at least'),
+    ({'cache.budget_bytes': 10 ** 15}, BudgetError, 'at most [0-9]+ bytes.*available'),
     ({'policy.horizon': 999}, CheckpointError, 'policy.horizon'),
 ])
 def test_a_configuration_that_does_not_fit_is_refused_by_name(values, error, words):
     with pytest.raises(error, match=words):
         Engine.from_config(_config(**values))
+
+
+@pytest.fixture
+def narrow(tmp_path) -> Callable[[int], Engine]:
+    """An engine of a checkpoint whose tokenizer_max_length is the one given."""
+    folder = Path(shutil.copytree(CHECKPOINT, tmp_path / 'checkpoint'))
+    content = json.loads((folder / 'config.json').read_text())
+
+    def load(tokens: int) -> Engine:
+        changed = {**content, 'tokenizer_max_length': tokens}
+        (folder / 'config.json').write_text(json.dumps(changed))
+        return Engine.from_config(_config(**{'policy.checkpoint': str(folder)}))
+    return load
+
+
+def test_a_policy_that_takes_few_words_warms_up_and_refuses_only_what_it_is_told(narrow):
+    few = narrow(2)
+    assert few.step(_observation(instruction='a')).values.shape == (few.info.horizon, 6)
+    with pytest.raises(InstructionError, match='at most 2 tokens'):
+        few.step(_observation())
+
+
+def test_a_policy_that_no_instruction_fits_is_a_fault_of_its_checkpoint(narrow):
+    with pytest.raises(CheckpointError, match='tokenizer_max_length.*2 tokens.*at most 1 tokens'):
+        narrow(1)
 
 
 def test_memory_lines_add_up_to_no_more_than_the_budget(engine):
