@@ -221,6 +221,11 @@ class RealtimeSettings(_Group):
     priority: int = _setting(
         0, 'SCHED_FIFO priority of the control tick and of the guard; 0 leaves the scheduler as '
         'it is. Stay below 50, where a real-time kernel runs its interrupts.', low=0, high=99)
+    process_priority: int = _setting(
+        0, 'SCHED_FIFO priority of the other threads of the node and of the guard (messages, '
+        'decoding; not the policy\'s process): one that holds the interpreter is then not held '
+        'up itself while a tick waits for it. Below priority; 0 leaves them as they are.',
+        low=0, high=99)
     cpu_affinity: str = _setting(
         '', 'Cores for the control tick and the guard, as taskset takes them (0,2-3); empty '
         'means all.')
@@ -244,6 +249,10 @@ class GuardSettings(_Group):
     fallback: Literal['hold', 'zero', 'stop'] = _setting(
         'hold', 'What the guard sends: hold repeats the last action (at first the measured '
         'position), zero sends zeros, stop holds until the node is activated again.')
+    paced: bool = _setting(
+        False, 'Send on the guard\'s own schedule, half a period behind the node\'s, instead of '
+        'passing actions on as they come: the robot gets them as evenly as a process can send '
+        'them that does nothing else.')
     max_s: float = _setting(
         0.0, 'How long the guard sends its substitute; then it falls silent until actions come '
         'again. 0 means for ever.', unit='s', low=0.0, high=86_400.0)

@@ -14,6 +14,9 @@
 
 """The guard: passes actions through while they come in time, and sends a safe one while not.
 
+Paced, it also evens them out: an action waits for the guard's own next period, half a period
+after it was due here, so that what delays the node's ticks by less than that is not felt.
+
 It runs in a process of its own, judges by its own steady clock, and needs nothing of the node it
 guards: not its process, not its word. What a message is, is not known here.
 """
@@ -33,6 +36,8 @@ from robot_infer.control.window import Summary, Window
 
 Action = TypeVar('Action')
 TIMEOUT_PERIODS = 1.5
+# Actions that come again after that long are those of another schedule.
+_NEW_PHASE_PERIODS = 5
 
 
 class GuardState(enum.Enum):
@@ -50,6 +55,8 @@ class GuardStatus:
 
     :param interventions: how often it took over. substitutes: actions it sent itself.
     :param withheld: actions that came while it was stopped for good.
+    :param skipped: actions that were overtaken by a newer one before their period (paced only).
+    :param lateness_s: of the guard's own periods (paced only).
     :param gap_s: from action to action as they came. since_s: how long it has guarded; 0 if not.
     """
 
@@ -59,6 +66,8 @@ class GuardStatus:
     interventions: int
     substitutes: int
     withheld: int
+    skipped: int
+    lateness_s: Summary
     since_s: float
     gap_s: Summary
 
@@ -91,20 +100,22 @@ class Guard(Generic[Action]):
         prepare: Callable[[], None] = lambda: None,
     ) -> None:
         self.period_ns = round(NS_PER_S / control.rate_hz)
-        self.timeout_ns = round(settings.timeout_s * NS_PER_S) or round(
-            TIMEOUT_PERIODS * self.period_ns)
+        # Paced, a period without an action is one already, half a period after it was due.
+        periods = 1.0 if settings.paced else TIMEOUT_PERIODS
+        self.timeout_ns = round(settings.timeout_s * NS_PER_S) or round(periods * self.period_ns)
         self._max_ns = round(settings.max_s * NS_PER_S)
-        self._fallback = settings.fallback
+        self._fallback, self._paced = settings.fallback, settings.paced
         self._clock, self._send, self._substitutes = clock, send, substitutes
         self._prepare = prepare
         self._turn = threading.Lock()
-        self._gaps = Window()
+        self._gaps, self._lateness = Window(), Window()
+        self._pending: Action | None = None
         self._state = GuardState.WAITING
         self._last: Action | None = None
         self._last_ns: int | None = None
         self._due_ns = self._since_ns = 0
-        self._stopped = self._excused = False
-        self._passed = self._interventions = self._sent = self._withheld = 0
+        self._stopped = self._excused = self._phased = False
+        self._passed = self._interventions = self._sent = self._withheld = self._skipped = 0
         self._routine = Routine('robot_infer guard', self._run)
 
     def take(self, action: Action) -> None:
@@ -117,16 +128,17 @@ class Guard(Generic[Action]):
             if self._stopped:
                 self._withheld += 1
                 return
+            if self._paced:
+                self._hand_over(action, now_ns)
+                return
             self._state, self._excused = GuardState.PASSING, False
             self._due_ns = now_ns + self.timeout_ns
-            self._last = action
-            self._passed += 1
-            self._send(action)
+            self._pass(action)
 
     def activated(self) -> None:
         """The node says that it begins: actions are expected, and a stop is over."""
         with self._turn:
-            self._stopped = False
+            self._stopped = self._phased = False
             self._last_ns = None
             if self._state is not GuardState.PASSING:
                 self._state = GuardState.PASSING
@@ -135,8 +147,8 @@ class Guard(Generic[Action]):
     def deactivated(self) -> None:
         """The node says that it ends, in order: nothing is expected any more."""
         with self._turn:
-            self._state = GuardState.WAITING
-            self._last = self._last_ns = None
+            self._state, self._phased = GuardState.WAITING, False
+            self._last = self._last_ns = self._pending = None
 
     def check(self) -> bool:
         """Send the safe action where one is due; whether it did."""
@@ -144,6 +156,12 @@ class Guard(Generic[Action]):
             now_ns = self._clock.now_ns()
             if self._state in (GuardState.WAITING, GuardState.SILENT) or now_ns < self._due_ns:
                 return False
+            if self._paced and self._pending is not None:
+                self._begin_period(now_ns)
+                self._state, self._excused = GuardState.PASSING, False
+                action, self._pending = self._pending, None
+                self._pass(action)
+                return True
             if self._state is GuardState.PASSING:
                 late_ns = now_ns - self._due_ns
                 if late_ns > self.period_ns // 2 and not self._excused:
@@ -151,15 +169,18 @@ class Guard(Generic[Action]):
                     self._excused = True
                     self._due_ns = now_ns + self.period_ns // 2
                     return False
+                if self._paced and self._phased and now_ns - self._last_ns < self.timeout_ns:
+                    self._begin_period(now_ns)
+                    return False
                 self._state, self._since_ns = GuardState.GUARDING, now_ns
-                self._due_ns = now_ns
+                if not self._paced:
+                    self._due_ns = now_ns
                 self._interventions += 1
                 self._stopped = self._fallback == 'stop'
             elif self._max_ns and now_ns - self._since_ns >= self._max_ns:
                 self._state = GuardState.SILENT
                 return False
-            while self._due_ns <= now_ns:  # whole periods: the phase is kept, no burst follows
-                self._due_ns += self.period_ns
+            self._begin_period(now_ns)
             action = self._safe()
             if action is None:
                 return False
@@ -188,7 +209,36 @@ class Guard(Generic[Action]):
             since_s = (self._clock.now_ns() - self._since_ns) / NS_PER_S if guarding else 0.0
             return GuardStatus(
                 self._state, self._stopped, self._passed, self._interventions, self._sent,
-                self._withheld, since_s, self._gaps.summary())
+                self._withheld, self._skipped, self._lateness.summary(), since_s,
+                self._gaps.summary())
+
+    def _pass(self, action: Action) -> None:
+        self._last = action
+        self._passed += 1
+        self._send(action)
+
+    def _hand_over(self, action: Action, now_ns: int) -> None:
+        """Let an action wait for its period; the schedule begins with the first one.
+
+        One that meets another still waiting shows that the schedule lies behind the node's by
+        more than half a period: it begins anew.
+        """
+        overtaken = self._pending is not None
+        self._skipped += overtaken
+        self._pending = action
+        guarded = self._state is GuardState.GUARDING and (
+            now_ns - self._since_ns > _NEW_PHASE_PERIODS * self.period_ns)
+        if not self._phased or overtaken or guarded or self._state is GuardState.SILENT:
+            self._phased = True
+            self._due_ns = now_ns + self.period_ns // 2
+        if self._state in (GuardState.WAITING, GuardState.SILENT):
+            self._state = GuardState.PASSING
+
+    def _begin_period(self, now_ns: int) -> None:
+        """Go on to the next period; whole ones are skipped: the phase is kept, without burst."""
+        self._lateness.add((now_ns - self._due_ns) / NS_PER_S)
+        periods = 1 + (now_ns - self._due_ns) // self.period_ns
+        self._due_ns += periods * self.period_ns
 
     def _safe(self) -> Action | None:
         if self._fallback == 'zero':

@@ -79,7 +79,9 @@ class Realtime:
         self._frozen = self._collected = False
         self._outcomes: dict[str, Outcome] = {}
         for name, asked in (
-                ('scheduler', settings.priority > 0), ('cpu_affinity', bool(self._cores)),
+                ('scheduler', settings.priority > 0),
+                ('process_scheduler', settings.process_priority > 0),
+                ('cpu_affinity', bool(self._cores)),
                 ('lock_memory', settings.lock_memory), ('freeze_gc', settings.freeze_gc)):
             self._note(name, None, 'asked for, not yet at work' if asked else 'not asked for')
 
@@ -98,8 +100,17 @@ class Realtime:
             self._frozen = self._collected = True
             self._note('freeze_gc', True, f'{gc.get_freeze_count()} objects')
 
+    def enter_other_threads(self) -> None:
+        """Apply what concerns the threads that are there now, less those that have more."""
+        if self._settings.process_priority:
+            self._try('process_scheduler', self._schedule_others)
+
     def leave_process(self) -> None:
         """Take back what would outlive its use."""
+        if self._outcomes['process_scheduler'].obtained:
+            for thread in _threads():
+                os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
+            self._note('process_scheduler', None, 'not at work')
         if self._settings.lock_memory and self._outcomes['lock_memory'].obtained:
             ctypes.CDLL(None).munlockall()
             self._note('lock_memory', None, 'not at work')
@@ -120,11 +131,14 @@ class Realtime:
         return ','.join(map(str, sorted(os.sched_getaffinity(0))))
 
     def _schedule(self) -> str:
-        priority = self._settings.priority
-        # Not inherited by what this thread may start.
-        os.sched_setscheduler(
-            0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(priority))
-        return f'SCHED_FIFO {priority}'
+        return _schedule(0, self._settings.priority)
+
+    def _schedule_others(self) -> str:
+        words = ''
+        for thread in _threads():
+            if os.sched_getparam(thread).sched_priority < self._settings.process_priority:
+                words = _schedule(thread, self._settings.process_priority)
+        return words or 'every thread has more'
 
     def _try(self, name: str, apply: Callable[[], str]) -> None:
         try:
@@ -145,6 +159,18 @@ def kernel() -> Outcome:
     return Outcome('kernel', None, ('PREEMPT_RT ' if preempt_rt else '') + platform.release())
 
 
+def _threads() -> tuple[int, ...]:
+    """Every thread of this process, as the kernel numbers them."""
+    return tuple(map(int, os.listdir('/proc/self/task')))
+
+
+def _schedule(thread: int, priority: int) -> str:
+    # Not inherited by what the thread may start: least of all by the policy's process.
+    os.sched_setscheduler(
+        thread, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(priority))
+    return f'SCHED_FIFO {priority}'
+
+
 def _lock_memory() -> str:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.mlockall(_MCL_CURRENT | _MCL_ONFAULT):
@@ -155,7 +181,7 @@ def _lock_memory() -> str:
 
 def _remedy(name: str) -> str:
     """What to do where the system refused."""
-    if name == 'scheduler':
+    if name.endswith('scheduler'):
         allowed = resource.getrlimit(resource.RLIMIT_RTPRIO)[0]
         return (f'rtprio is {_limit(allowed)}: allow it {_LIMITS} --cap-add=sys_nice '
                 '--ulimit rtprio=99.')

@@ -91,6 +91,7 @@ class GuardNode(Node):
             _WATCH_PERIOD_S, self._watch, clock=RosClock(clock_type=ClockType.STEADY_TIME))
         self._realtime.enter_process()
         self.guard.start()
+        self._realtime.enter_other_threads()
         self.get_logger().info(
             f'ready: takes over {self.guard.timeout_ns * 1e-6:.0f} ms after the last action, with '
             f'{config.guard.fallback}')
@@ -187,7 +188,10 @@ class GuardNode(Node):
             self.config.diagnostics.hardware_id, {
                 'state': status.state.value, 'passed': status.passed,
                 'interventions': status.interventions, 'substitutes': status.substitutes,
-                'withheld': status.withheld, 'timeout_ms': self.guard.timeout_ns * 1e-6,
+                'withheld': status.withheld, 'skipped': status.skipped,
+                'lateness.p99_ms': status.lateness_s.p99 * 1e3,
+                'lateness.max_ms': status.lateness_s.max * 1e3,
+                'timeout_ms': self.guard.timeout_ns * 1e-6,
                 'gap.p50_ms': gap.p50 * 1e3, 'gap.p99_ms': gap.p99 * 1e3,
                 'gap.max_ms': gap.max * 1e3, 'offered_deadline_missed': self._missed_deadlines,
                 **{f'realtime.{outcome.name}': outcome.words

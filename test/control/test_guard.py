@@ -207,3 +207,48 @@ def test_its_thread_watches_until_it_is_stopped(wait_for) -> None:
     number = len(bench.sent)
     bench.clock.advance_ns(500 * MS)
     assert len(bench.sent) == number
+
+
+def paced(**settings: object) -> Bench:
+    return Bench(paced=True, **settings)
+
+
+def test_paced_actions_leave_on_a_schedule_half_a_period_behind_whatever_their_jitter() -> None:
+    bench = paced()
+    arrivals = {0: 'a0', 20: 'a1', 49: 'a2', 60.5: 'a3', 88: 'a4', 100: 'a5'}
+    bench.until(115, arrivals)
+    assert bench.sent == [(10.0 + PERIOD_MS * n, f'a{n}') for n in range(6)]
+    status = bench.guard.status()
+    assert (status.passed, status.interventions, status.lateness_s.max) == (6, 0, 0.0)
+
+
+def test_paced_a_period_without_an_action_is_bridged_and_a_late_one_is_sent_at_the_next() -> None:
+    bench = paced()
+    bench.until(95, {0: 'a0', 20: 'a1', 53: 'a2', 60: 'a3'})
+    assert bench.sent == [(10, 'a0'), (30, 'a1'), (50, 'a1'), (70, 'a3'), (90, 'a3')]
+    assert bench.guard.status().skipped == 1
+
+
+def test_paced_it_acts_within_two_periods_of_the_last_action() -> None:
+    for last in range(0, 200, PERIOD_MS):
+        bench = paced()
+        bench.until(last + 2 * PERIOD_MS, every_period(0, last))
+        assert bench.guard.status().interventions == 1
+        assert max(b - a for a, b in zip(bench.times(), bench.times()[1:])) <= PERIOD_MS
+
+
+def test_paced_after_a_restart_the_schedule_is_that_of_the_new_actions() -> None:
+    bench = paced()
+    bench.until(507, every_period(0, 100))
+    bench.guard.activated()
+    bench.until(600, {511: 'n0', 531: 'n1', 551: 'n2'})
+    assert [at for at, action in bench.sent if action.startswith('n')][:3] == [521, 541, 561]
+
+
+def test_paced_stop_and_zero_are_the_same() -> None:
+    bench = paced(fallback='stop')
+    bench.until(100, {0: 'x', 70: 'too late'})
+    assert bench.guard.status().stopped and {action for _, action in bench.sent} == {'x'}
+    bench = paced(fallback='zero')
+    bench.until(55, {0: 'x'})
+    assert bench.sent == [(10, 'x'), (30, 'zeros like x'), (50, 'zeros like x')]

@@ -59,7 +59,8 @@ def test_nothing_is_touched_that_was_not_asked_for() -> None:
     applied.enter_thread()
     told = outcomes(applied)
     assert {name for name, (obtained, _) in told.items() if obtained is None} == {
-        'scheduler', 'cpu_affinity', 'lock_memory', 'freeze_gc', 'kernel'}
+        'scheduler', 'process_scheduler', 'cpu_affinity', 'lock_memory', 'freeze_gc',
+        'kernel'}
     assert told['kernel'][1].endswith(os.uname().release)
 
 
@@ -100,6 +101,25 @@ def test_a_refused_scheduler_says_what_to_do(monkeypatch) -> None:
     assert obtained is False
     assert words.startswith('Operation not permitted. rtprio is ')
     assert '--cap-add=sys_nice' in words
+
+
+def test_the_other_threads_are_raised_too_and_lowered_again() -> None:
+    applied, seen, done = Realtime(RealtimeSettings(process_priority=1)), [], threading.Event()
+
+    def note() -> None:
+        done.wait(20.0)
+        seen.append(os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK)
+
+    thread = threading.Thread(target=note)
+    thread.start()
+    applied.enter_other_threads()
+    obtained, words = outcomes(applied)['process_scheduler']
+    done.set()
+    thread.join()
+    assert (obtained, seen) in ((True, [os.SCHED_FIFO]), (False, [os.SCHED_OTHER]))
+    assert words == 'SCHED_FIFO 1' or 'limits.conf' in words
+    applied.leave_process()
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER
 
 
 def test_memory_is_locked_or_the_limit_to_raise_is_named(monkeypatch) -> None:

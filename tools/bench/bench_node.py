@@ -25,6 +25,7 @@ A shared machine stalls whole processes; where the bare loop was late too, nobod
 on time. So ours is judged where the bare loop was within 1 ms.
 
     make bench-node                          120 s, then 120 s with SCHED_FIFO
+    make bench-node ARGS='--guard'           through a guard that paces the actions
     make bench-node ARGS='--in-process'      the policy in the node's own process, to compare
 """
 
@@ -59,10 +60,11 @@ _LEAD_NS = 500_000_000
 
 def be_node(
     folder: Path, seconds: float, priority: int, in_process: bool, alone: bool = False,
+    guarded: bool = False,
 ) -> int:
     """The policy node, as robot_infer_node runs it, with every tick noted.
 
-    alone: without the rclpy timer beside the policy.
+    alone: without the rclpy timer beside the policy. guarded: its actions go through a guard.
     """
     import rclpy
 
@@ -71,15 +73,11 @@ def be_node(
     from robot_infer.ros import node as policy_node
     from robot_infer.sim.children import shared_file
 
-    noted = np.full((round(seconds * RATE_HZ * 1.2) + 100, 2), 0, np.int64)
-    count = 0
+    noted = _Notes(seconds)
     record = ControlLoop._record
 
     def note(self, command, period, decided_ns):  # noqa: ANN001, ANN202
-        nonlocal count
-        if count < len(noted):
-            noted[count] = period.scheduled_ns, period.started_ns
-            count += 1
+        noted.add(period.scheduled_ns, period.started_ns)
         record(self, command, period, decided_ns)
 
     ControlLoop._record = note
@@ -90,24 +88,27 @@ def be_node(
     rclpy.init(args=[
         '--ros-args', '--params-file', str(shared_file('config/demo.yaml')),
         '-p', f'control.rate_hz:={RATE_HZ}', '-p', f'realtime.priority:={priority}',
+        '-p', f'realtime.process_priority:={max(0, priority - 1)}',
         '-p', f'policy.process:={"false" if in_process else "true"}',
-        '-p', 'instruction.text:="move to the red block"'])
+        '-p', 'instruction.text:="move to the red block"',
+        *(('-r', 'action:=action_raw') if guarded else ())])
     node = policy_node.PolicyNode()
     assert node.trigger_configure().name == 'SUCCESS', 'the log says why'
     if in_process and not alone:
         threading.Thread(target=plain_timer, args=(folder, seconds), daemon=True).start()
     assert node.trigger_activate().name == 'SUCCESS', 'the log says why'
     threading.Thread(target=_end_later, args=(node, seconds + 3.0), daemon=True).start()
-    while count == 0:
+    while not noted.count:
         time.sleep(0.001)
-    _publish_phase(folder, int(noted[0, 0]))
+    if not guarded:
+        _publish_phase(folder, noted.first_ns)
     try:
         policy_node._spin(node)
     except KeyboardInterrupt:
         pass
     status = node._session.runtime.status()
     node.end()
-    np.save(folder / 'node.npy', noted[:count])
+    noted.save(folder / ('behind.npy' if guarded else 'node.npy'))
     (folder / 'status.json').write_text(json.dumps({
         'steps': status.inference.counters.steps, 'step_p50_s': status.inference.step_s.p50,
         'step_p99_s': status.inference.step_s.p99,
@@ -118,6 +119,52 @@ def be_node(
         'gc_pause_max_s': status.gc_pause_s.max,
         'realtime': [f'{o.name}: {o.words}' for o in status.realtime]}))
     return 0
+
+
+def be_guard(folder: Path, priority: int, seconds: float) -> int:
+    """The guard, paced: its periods are what the robot sees."""
+    from robot_infer.control.guard import Guard
+    from robot_infer.ros import guard
+
+    noted = _Notes(seconds)
+    begin = Guard._begin_period
+
+    def note(self, now_ns):  # noqa: ANN001, ANN202
+        noted.add(self._due_ns, now_ns)
+        begin(self, now_ns)
+        if noted.count == round(RATE_HZ):  # a second: the phase is settled
+            _publish_phase(folder, self._due_ns)
+
+    Guard._begin_period = note
+    status = guard.main([
+        '--ros-args', '-p', f'control.rate_hz:={RATE_HZ}', '-p', 'guard.paced:=true', '-p',
+        f'realtime.priority:={priority}', '-p',
+        f'realtime.process_priority:={max(0, priority - 1)}'])
+    noted.save(folder / 'node.npy')
+    return status
+
+
+class _Notes:
+    """Pairs of times; their memory is taken at once."""
+
+    def __init__(self, seconds: float) -> None:
+        self._pairs = np.full((round(seconds * RATE_HZ * 1.5) + 1000, 2), 0, np.int64)
+        self.count = 0
+
+    @property
+    def first_ns(self) -> int:
+        """The first time of all."""
+        return int(self._pairs[0, 0])
+
+    def add(self, scheduled_ns: int, started_ns: int) -> None:
+        """Take one pair."""
+        if self.count < len(self._pairs):
+            self._pairs[self.count] = scheduled_ns, started_ns
+            self.count += 1
+
+    def save(self, path: Path) -> None:
+        """Write them."""
+        np.save(path, self._pairs[:self.count])
 
 
 def _end_later(node, after_s: float) -> None:  # noqa: ANN001
@@ -194,7 +241,9 @@ def _await_phase(folder: Path) -> int:
 # The run, and what is made of it.
 
 
-def measure(seconds: float, priority: int, in_process: bool) -> dict[str, object]:
+def measure(
+    seconds: float, priority: int, in_process: bool, guarded: bool = False,
+) -> dict[str, object]:
     """Run all processes once; figures by name."""
     from robot_infer.sim.children import free_domain_id, ros_environment
 
@@ -209,7 +258,9 @@ def measure(seconds: float, priority: int, in_process: bool) -> dict[str, object
                 stdout=log, stderr=log)
 
         sim = start('-m', 'robot_infer.sim.node')
-        node = start(__file__, 'node', folder, seconds, priority, int(in_process))
+        guards = [start(__file__, 'guard', folder, priority, seconds)] if guarded else []
+        node = start(__file__, 'node', folder, seconds + 3.0 * guarded, priority,
+                     int(in_process), int(guarded))
         bare = start(__file__, 'bare', folder, seconds, priority)
         try:
             patience_s = seconds + 90.0
@@ -219,7 +270,7 @@ def measure(seconds: float, priority: int, in_process: bool) -> dict[str, object
                         f'{" ".join(map(str, process.args[1:3]))} ended with '
                         f'{process.returncode}\n{(folder / "log").read_text()[-3000:]}')
         finally:
-            for process in (sim, node, bare):
+            for process in (sim, node, bare, *guards):
                 process.send_signal(signal.SIGINT)
                 try:
                     process.wait(10.0)
@@ -308,22 +359,29 @@ def show(title: str, result: dict[str, object]) -> bool:
 @click.option('--seconds', default=120.0, help='Length of each run.')
 @click.option('--in-process', is_flag=True, help='Run the policy in the node\'s process.')
 @click.option('--fifo/--no-fifo', default=True, help='A second run with SCHED_FIFO.')
+@click.option('--guard', 'guarded', is_flag=True,
+              help='Actions go through a paced guard, and its periods are judged as ours.')
 @click.option('--json', 'path', type=click.Path(path_type=Path), help='Write the figures there.')
-def main(seconds: float, in_process: bool, fifo: bool, path: Path | None) -> None:
+def main(
+    seconds: float, in_process: bool, fifo: bool, guarded: bool, path: Path | None,
+) -> None:
     """Measure and print."""
     results = {}
     for priority in (0, CORE_FIFO) if fifo else (0,):
         title = f'{seconds:.0f} s at {RATE_HZ:.0f} Hz, ' + (
             f'SCHED_FIFO {priority}' if priority else 'normal scheduling') + (
-            ', policy in the node\'s process' if in_process else '')
-        results[title] = measure(seconds, priority, in_process)
+            ', policy in the node\'s process' if in_process else '') + (
+            ', through a paced guard' if guarded else '')
+        results[title] = measure(seconds, priority, in_process, guarded)
         show(title, results[title])
     if path is not None:
         path.write_text(json.dumps(results, indent=1))
 
 
 if __name__ == '__main__':
-    roles = {'node': lambda a: be_node(Path(a[0]), float(a[1]), int(a[2]), a[3] == '1'),
+    roles = {'node': lambda a: be_node(Path(a[0]), float(a[1]), int(a[2]), a[3] == '1',
+                                       guarded=a[4] == '1'),
+             'guard': lambda a: be_guard(Path(a[0]), int(a[1]), float(a[2])),
              'soaked': lambda a: be_node(Path(a[0]), float(a[1]), 0, False, alone=True),
              'engine': lambda a: be_engine(Path(a[0]), float(a[1]), a[2]),
              'bare': lambda a: be_bare(Path(a[0]), float(a[1]), int(a[2]))}

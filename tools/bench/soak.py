@@ -24,7 +24,8 @@ last control tick was not scheduled a whole number of periods after the first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+import json
 from pathlib import Path
 import signal
 import statistics
@@ -104,8 +105,13 @@ def judge(samples: list[Sample], ticks: np.ndarray, settled_s: float) -> dict[st
         'periods': round(elapsed_ns / bench_node.PERIOD_NS) + 1}
 
 
-def run(seconds: float, settled_s: float = SETTLED_S) -> dict[str, float]:
-    """Run node and robot for that long; figures by name."""
+def run(
+    seconds: float, settled_s: float = SETTLED_S, trace: Path | None = None,
+) -> dict[str, float]:
+    """Run node and robot for that long; figures by name.
+
+    trace: where to write every sample, as JSON.
+    """
     from robot_infer.sim.children import free_domain_id, ros_environment
 
     environment = ros_environment(free_domain_id())
@@ -132,15 +138,18 @@ def run(seconds: float, settled_s: float = SETTLED_S) -> dict[str, float]:
         if status or not samples:
             raise click.ClickException(
                 f'the node ended with {status}\n{(folder / "log").read_text()[-3000:]}')
+        if trace is not None:
+            trace.write_text(json.dumps([asdict(one) for one in samples]))
         return judge(samples, np.load(folder / 'node.npy'), settled_s)
 
 
 @click.command(help=__doc__)
 @click.option('--minutes', default=30.0, help='How long.')
-def main(minutes: float) -> None:
+@click.option('--trace', type=click.Path(path_type=Path), help='Write every sample there.')
+def main(minutes: float, trace: Path | None) -> None:
     """Run, print, and fail where something grew or drifted."""
     seconds = minutes * 60.0
-    figures = run(seconds, min(SETTLED_S, seconds / 3.0))
+    figures = run(seconds, min(SETTLED_S, seconds / 3.0), trace)
     for name, value in figures.items():
         print(f'{name:16} {value:g}')
     good = (figures['growth_bytes'] < GROWTH_BYTES and figures['growth_threads'] <= 0
