@@ -28,12 +28,16 @@ import click
 
 from robot_infer import __version__
 from robot_infer.errors import RobotInferError
+from robot_infer.sim.command import INTERRUPTED
 
 _PASS_ON = {'ignore_unknown_options': True, 'help_option_names': []}
 
 
 class _Commands(click.Group):
-    """A group in which a user's mistake is one line on stderr and status 2, not a traceback."""
+    """A group in which a user's mistake is one line on stderr and status 2, not a traceback.
+
+    Ctrl-C, also while a command is still being imported, is one line and status 130.
+    """
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -42,6 +46,9 @@ class _Commands(click.Group):
             click.echo(f'{error.name}: {error}', err=True)
         except ModuleNotFoundError as error:
             click.echo(f'{error}: robot-infer doctor says what to do', err=True)
+        except (KeyboardInterrupt, click.Abort):
+            click.echo('interrupted', err=True)
+            ctx.exit(INTERRUPTED)
         ctx.exit(2)
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 import sys
 import types
 
+import click
 from click.testing import CliRunner
 import pytest
 
@@ -83,3 +84,27 @@ def test_a_missing_library_is_one_line_too(monkeypatch):
     assert result.exit_code == 2
     (line,) = result.output.splitlines()
     assert 'rich.console' in line and 'doctor' in line
+
+
+@pytest.mark.parametrize('kind', [KeyboardInterrupt, click.Abort])
+def test_an_interrupt_is_one_line_and_status_130(monkeypatch, kind):
+    def interrupted(arguments):
+        raise kind
+
+    monkeypatch.setattr('robot_infer.sim.demo.main', interrupted)
+    result = run('demo')
+    assert (result.exit_code, result.output) == (cli.INTERRUPTED, 'interrupted\n')
+
+
+def test_an_interrupt_while_a_command_is_imported_is_one_too(monkeypatch):
+    class Interrupted:
+        @staticmethod
+        def find_spec(name, path=None, target=None):
+            if name == 'robot_infer.sim.demo':
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, 'robot_infer.sim.demo', raising=False)
+    monkeypatch.delattr('robot_infer.sim.demo', raising=False)
+    monkeypatch.setattr(sys, 'meta_path', [Interrupted, *sys.meta_path])
+    result = run('demo')
+    assert (result.exit_code, result.output) == (cli.INTERRUPTED, 'interrupted\n')

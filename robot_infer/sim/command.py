@@ -12,15 +12,36 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""How the demo's commands run and end: exit statuses, usage errors, Ctrl-C."""
+"""How the demo's commands run and end: exit statuses, usage errors, Ctrl-C, what they write."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
+from robot_infer.errors import ConfigError
+
 INTERRUPTED = 130
+
+
+def check_writable(option: str, path: Path) -> None:
+    """Make the folder of a file that a command will write at its end, and see that it can.
+
+    :raises ConfigError: naming the option and why the file cannot be written.
+    """
+    known = path.exists()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.open('ab').close()
+        if not known:
+            path.unlink()
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the path
+        raise ConfigError(
+            f'{option} {path}', expected='a file that can be written',
+            got=getattr(error, 'strerror', None) or str(error),
+            remedy='Name a file in a folder of yours.') from error
 
 
 def run_command(

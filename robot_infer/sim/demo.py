@@ -40,7 +40,7 @@ from robot_infer.report.record import EpisodeRecord, RunRecord
 from robot_infer.report.summary import summarise
 from robot_infer.report.words import summary_table
 from robot_infer.sim.children import Child, DemoError, free_domain_id, ros_environment, shared_file
-from robot_infer.sim.command import INTERRUPTED, run_command
+from robot_infer.sim.command import INTERRUPTED, check_writable, run_command
 from robot_infer.sim.episode_log import EpisodeLog
 from robot_infer.sim.episodes import NUM_BLOCKS, plan_episode
 from robot_infer.sim.messages import Disturb, Reset
@@ -195,6 +195,9 @@ class Demo:
 
 def run_demo(options: Options, console: Console) -> int:
     """Run the demo, print the table, write the report; returns the exit status."""
+    check_writable('--report', options.report)
+    if options.record_json is not None:
+        check_writable('--record-json', options.record_json)
     signal.signal(signal.SIGTERM, _interrupt)
     run = Demo(options, console).run()
     if not run.episodes:
