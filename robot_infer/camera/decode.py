@@ -31,6 +31,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from robot_infer.camera import jpeg
 from robot_infer.camera.compressed import FileHeader, read_header
 from robot_infer.camera.encodings import (
     DEPTH_ENCODINGS,
@@ -43,7 +44,7 @@ from robot_infer.errors import FrameError
 from robot_infer.types import Frame
 
 MAX_SIDE = 32_767
-MAX_PIXELS = 2**26  # 8192 x 8192; a message that claims more is a broken one
+MAX_PIXELS = 2**25  # 33.5 million, 8K video; a message that claims more is a broken one
 
 _HOST_IS_BIG_ENDIAN = sys.byteorder == 'big'
 # Depth is kept so that 16-bit files are scaled as 16-bit images are; alpha is dropped; grey
@@ -208,6 +209,8 @@ def _check_encoded(camera: str, image: EncodedImage, override: str) -> FileHeade
         head = image.data[:8].tobytes().hex(' ') or 'no data'
         raise _refused(camera, image, 'a JPEG or PNG file (FF D8 FF or 89 50 4E 47)', head,
                        'Let the publisher compress as jpeg or png.')
+    if header.width and header.height:
+        _check_size(camera, image, header.width, header.height, 1)
     if header.fault:
         raise _refused(camera, image, f'a whole {header.kind.upper()} file', header.fault,
                        'Look for lost packets or a publisher that limits the size of messages.')
@@ -220,9 +223,12 @@ def _decode_file(
 ) -> NDArray[np.uint8]:
     pixels, complaint = None, 'a damaged one'
     try:
-        pixels = cv2.imdecode(image.data, _IMREAD)
+        pixels = _imdecode(image.data)
     except cv2.error as error:
         complaint = str(error)[:200]
+    if (pixels is not None and pixels.shape == (header.height, header.width, 3)
+            and header.kind == 'jpeg' and jpeg.is_cut_off(image.data, pixels, _imdecode)):
+        pixels, complaint = None, 'one whose pixels end before the picture does'
     if pixels is None or pixels.shape != (header.height, header.width, 3):
         raise _refused(
             camera, image, f'a readable {header.kind.upper()} file of {header.width} x '
@@ -231,6 +237,10 @@ def _decode_file(
         pixels = to_8_bit(pixels)
     assert pixels.dtype == np.uint8, pixels.dtype
     return pixels if swapped else cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB)
+
+
+def _imdecode(data: NDArray[np.uint8]) -> NDArray[np.uint8] | NDArray[np.uint16] | None:
+    return cv2.imdecode(data, _IMREAD)
 
 
 def _check_buffer(camera: str, image: Image) -> None:
