@@ -63,7 +63,7 @@ def test_figures_count_what_is_later_than_one_two_and_five_ms(bench) -> None:
 def test_a_soak_tells_growth_and_drift() -> None:
     soak = tool('soak')
     period = tool('bench_node').PERIOD_NS
-    samples = [soak.Sample(float(n), 1000 + n, 5000, 10, 20 + (n > 80)) for n in range(100)]
+    samples = [soak.Sample(float(n), 1000 + n, 5000, 0, 10, 20 + (n > 80)) for n in range(100)]
     ticks = np.array([[5, 6], [5 + 70 * period + 3, 0]])
     figures = soak.judge(samples, ticks, 50.0)
     assert figures['growth_of_node_bytes'] == 40 and figures['growth_of_policy_bytes'] == 0
