@@ -106,6 +106,10 @@ class StateSettings(_Group):
     max_age_s: float = _setting(
         0.25, 'A state older than this is stale and is not used.', unit='s', low=0.001, high=60.0,
         live=True)
+    max_normalised: float = _setting(
+        100.0, 'Largest normalised position: how far, in standard deviations, a joint may be from '
+        'the mean of the training data; a state beyond is refused. 0 means no limit.', low=0.0,
+        high=1e9)
 
 
 class InstructionSettings(_Group):

@@ -136,6 +136,7 @@ class Engine:
         steps = budget.denoise_steps or policy.denoise_steps
         with stages('preprocess'):
             prepared = policy.prepare(self._bind(observation))
+            self._check_state(prepared, observation)
             layout = prepared.layout
             keys = layout.keys(self._storage.page_tokens)
         sequence = self._cache.open(keys, layout.length - 1)
@@ -162,6 +163,18 @@ class Engine:
                 epoch=self._epoch, stages_s=stages.seconds, tokens_total=layout.length,
                 tokens_computed=layout.length - reused, cameras_encoded=encoded,
                 pages_used=pages.pages_used, pages_total=pages.pages_total))
+
+    def _check_state(self, prepared: Prepared, observation: Observation) -> None:
+        """Refuse a state that is no robot's like the one trained on: degrees, a broken sensor."""
+        limit = self._config.state.max_normalised
+        distances = prepared.state[0].abs()
+        if limit and distances.max() > limit:
+            index = int(distances.argmax())
+            raise StateError(
+                f'joint {self._config.state.joints[index]}',
+                expected=f'a position within {limit:g} standard deviations of the training data',
+                got=f'{observation.state.values[index]:g}, which is {distances[index]:.3g}',
+                remedy='Check the joint\'s unit and sensor, or raise state.max_normalised.')
 
     def _prefill(self, prepared: Prepared, sequence: Sequence, keys, stages: _Stages) -> int:  # noqa: ANN001
         """Compute what the pages do not hold yet, one attention group at a time."""

@@ -159,6 +159,16 @@ def test_a_policy_that_no_instruction_fits_is_a_fault_of_its_checkpoint(narrow):
         narrow(1)
 
 
+@pytest.mark.parametrize('position', [1e5, 1e30])
+def test_a_state_unlike_any_in_training_is_refused_by_its_joint(engine, position):
+    state = _observation(2).state.values.copy()
+    state[3] = position
+    with pytest.raises(StateError, match='joint joint_3: .*100 standard deviations'):
+        engine.step(_observation(2, state=state))
+    unlimited = Engine.from_config(_config(**{'state.max_normalised': 0.0}))
+    assert np.isfinite(unlimited.step(_observation(2, state=state)).values).all()
+
+
 def test_memory_lines_add_up_to_no_more_than_the_budget(engine):
     assert 0 < sum(line.num_bytes for line in engine.info.memory) <= 67_108_864
 

@@ -46,7 +46,7 @@ def _config(checkpoint: Path, **values) -> Config:
     return Config.from_flat({
         'policy.checkpoint': str(checkpoint), 'policy.threads': 1, 'cache.page_tokens': 16,
         'cache.budget_bytes': 1 << 26,
-        'cache.embeddings_per_camera': 256,
+        'cache.embeddings_per_camera': 256, 'state.max_normalised': 0.0,
         'cameras.names': cameras, 'state.joints': joints, **values})
 
 
