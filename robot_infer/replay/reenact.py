@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 import sys
 
 import numpy as np
@@ -31,12 +31,13 @@ from numpy.typing import NDArray
 
 from robot_infer.config import Config
 from robot_infer.control import ManualClock, Runtime
-from robot_infer.control.inference import Engine
+from robot_infer.control.inference import Engine, EngineInfo
 from robot_infer.replay import messages
 from robot_infer.replay.bag import Bag, BagMessage
 from robot_infer.replay.errors import MessageError
 from robot_infer.replay.sources import Sources, Wishes
 from robot_infer.report.record import StepRecord
+from robot_infer.types import ActionChunk, Observation, StepBudget
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,31 @@ _AHEAD_NS = 300_000_000  # a recorder may have heard a frame this much later tha
 _UNSURE_NS = 1_000_000_000
 
 
+class ShortenedEngine:
+    """An engine whose chunks can be made as long as those of a run that is followed.
+
+    The actions of a shorter chunk are the same numbers but for rounding: matrices of another shape
+    are multiplied in another order. Bit for bit they are equal only at equal length.
+
+    horizon: of the chunks to come, 0 for the policy's own.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.horizon = 0
+        self._engine = engine
+
+    @property
+    def info(self) -> EngineInfo:
+        """The engine's own facts."""
+        return self._engine.info
+
+    def step(self, observation: Observation, budget: StepBudget) -> ActionChunk:
+        """One inference step."""
+        if self.horizon:
+            budget = replace(budget, horizon=self.horizon)
+        return self._engine.step(observation, budget)
+
+
 class Reenactment:
     """Goes through a bag once, beside the steps of a run, both in the order of time."""
 
@@ -67,7 +93,8 @@ class Reenactment:
     ) -> None:
         self._bag, self._sources, self._engine = bag, sources, engine
         self._clock = ManualClock(1)
-        self._runtime = Runtime(config, engine, self._clock, lambda command: None)
+        self._shortened = ShortenedEngine(engine)
+        self._runtime = Runtime(config, self._shortened, self._clock, lambda command: None)
         self._words = _instructions(bag, sources, wishes, config)
         self._held: dict[str, OrderedDict[int, BagMessage]] = {
             topic.name: OrderedDict() for topic in sources.fed.values()}
@@ -95,6 +122,7 @@ class Reenactment:
             return Again()
         self._clock.advance_ns(max(0, step.started_ns - self._clock.now_ns()))
         found = []
+        self._shortened.horizon = step.horizon
         for words in self._possible_words(step.started_ns) if chunks else ():
             for name, stamp_ns in wanted.items():
                 self._give(name, stamp_ns)

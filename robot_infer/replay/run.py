@@ -36,6 +36,7 @@ from robot_infer.replay.bag import Bag, BagMessage
 from robot_infer.replay.errors import BagDamagedError, BagError
 from robot_infer.replay.feed import Feed, Tally
 from robot_infer.replay.recorder import ReplayRecorder, Tick
+from robot_infer.replay.reenact import ShortenedEngine
 from robot_infer.replay.schedule import Deed, Event
 from robot_infer.replay.sources import Sources, Wishes
 from robot_infer.report.record import StepRecord
@@ -114,7 +115,9 @@ class Replay:
         self._period_ns = 1e9 / config.control.rate_hz
         self._clock = ManualClock(max(bag.start_ns, self._start_ns - _freshness_ns(config)))
         self._recorder = ReplayRecorder()
-        self._runtime = Runtime(config, engine, self._clock, lambda command: None, self._recorder)
+        self._engine = ShortenedEngine(engine)
+        self._runtime = Runtime(
+            config, self._engine, self._clock, lambda command: None, self._recorder)
         self._lockstep = LockStep(self._runtime, config, options.latency_ticks)
         self._recorder.inference_s = self._lockstep.inference_s
         self._feed = Feed(self._runtime, self._clock, sources, options.bag_stamps)
@@ -173,6 +176,7 @@ class Replay:
             self._clock.advance_ns(max(0, event.time_ns - self._clock.now_ns()))
             if event.deed is Deed.OBSERVE:
                 began_s = time.perf_counter()
+                self._engine.horizon = event.horizon
                 made = self._runtime.begin_inference()
                 self._recorder.inference_s.append(time.perf_counter() - began_s)
                 if made is not None:

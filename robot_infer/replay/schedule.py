@@ -41,18 +41,19 @@ class Deed(enum.IntEnum):
 
 
 class Event(NamedTuple):
-    """One deed of a run. epoch: of the step it belongs to."""
+    """One deed of a run. epoch, horizon: of the step it belongs to; 0 for the full horizon."""
 
     time_ns: int
     deed: Deed
     epoch: int
+    horizon: int = 0
 
 
 def as_run(steps: Sequence[StepRecord]) -> tuple[Event, ...]:
     """Everything a run did, in the order of time."""
     found = []
     for step in steps:
-        found += [Event(step.started_ns, Deed.OBSERVE, step.epoch),
+        found += [Event(step.started_ns, Deed.OBSERVE, step.epoch, step.horizon),
                   Event(step.ended_ns, Deed.DELIVER, step.epoch),
                   *(Event(tick.time_ns, Deed.TICK, step.epoch) for tick in step.ticks)]
     return tuple(sorted(found))

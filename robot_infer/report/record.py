@@ -64,7 +64,8 @@ class StepRecord:
     started_ns: when its observation was taken; ended_ns: when its chunk was there.
     stages_s: seconds per stage in the order they ran: `observe`, then the engine's own.
     frame_age_s: from the oldest frame's stamp to the chunk; None where stamps cannot be trusted.
-    frame_stamps_ns, state_stamp_ns: what it looked at, by the senders' stamps.
+    frame_stamps_ns, state_stamp_ns: what it looked at, by the senders' stamps. horizon: actions in
+    its chunk; 0 in records of before this was told.
     """
 
     epoch: int
@@ -81,6 +82,7 @@ class StepRecord:
     ticks: tuple[TickRecord, ...] = ()
     frame_stamps_ns: Mapping[str, int] = field(default_factory=dict)
     state_stamp_ns: int = 0
+    horizon: int = 0
 
     @classmethod
     def from_chunk(
@@ -96,7 +98,8 @@ class StepRecord:
             tokens_total=report.tokens_total, tokens_computed=report.tokens_computed,
             cameras_encoded=report.cameras_encoded, pages_used=report.pages_used,
             pages_total=report.pages_total, frame_age_s=frame_age_s, ticks=tuple(ticks),
-            frame_stamps_ns=chunk.frame_stamps_ns, state_stamp_ns=chunk.state_stamp_ns)
+            frame_stamps_ns=chunk.frame_stamps_ns, state_stamp_ns=chunk.state_stamp_ns,
+            horizon=len(chunk.values))
 
     @property
     def duration_s(self) -> float:

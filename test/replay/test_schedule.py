@@ -96,3 +96,21 @@ def test_a_replay_that_follows_its_own_records_does_the_same_again(demo_bag, con
     assert abs(delay_ns(steps, known)) <= 33 * MS and not any(
         one.values for one in known.values())
     assert shifted(steps[0], 5).ended_ns == steps[0].ended_ns + 5
+
+
+def test_chunks_are_as_long_as_those_of_the_run_that_is_followed(demo_bag, config, engine):
+    with Bag(demo_bag) as bag:
+        sources = choose(bag, config, Wishes())
+        engine.reset()
+        first = Replay(bag, sources, Wishes(), config, engine, Options(duration_s=1.0)).run()
+        assert {one.horizon for one in first.steps} == {engine.info.horizon}
+        plan = as_run([replace(one, horizon=6) for one in first.steps])
+        engine.reset()
+        short = Replay(bag, sources, Wishes(), config, engine,
+                       Options(duration_s=1.0, plan=plan)).run()
+        again = Reenactment(bag, sources, Wishes(), config, engine).compute(short.steps)
+    assert {one.horizon for one in short.steps} == {6}
+    for tick in short.ticks:
+        if tick.source is Source.CHUNK:
+            (values,) = again[tick.epoch].values
+            assert values.shape == (6, 2) and (values[tick.row] == tick.values).all()
