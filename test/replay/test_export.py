@@ -86,7 +86,8 @@ def test_the_mcap_file_holds_everything_in_bag_time_with_its_definitions(result,
         else:
             assert schema.encoding == 'ros2msg' and b'MSG: ' in schema.data
     steps = [StepRecord.from_json(one[3].data) for one in found if one[0] == STEP]
-    assert steps == list(result.steps)
+    # In bag time a step that took long ends behind the one that followed.
+    assert sorted(steps, key=lambda step: step.epoch) == list(result.steps)
     (late,) = [json.loads(one[3].data) for one in found if one[0] == LATE_STEP]
     assert late['epoch'] == result.steps[3].epoch and late['words']
 
