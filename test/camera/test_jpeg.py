@@ -125,3 +125,53 @@ def test_a_jpeg_cut_off_with_an_end_marker_glued_on_is_refused(options, channels
 def test_a_jpeg_whose_header_claims_a_larger_picture_is_refused():
     with pytest.raises(FrameError, match='pixels end before the picture does'):
         decode('wrist', encoded(resized(file_of(noise(48, 64)), 640, 480)))
+
+
+def with_wide_tables(jpeg: bytes) -> bytes:
+    """The same JPEG with quantisation tables of 16 bits an entry."""
+    parts = jpeg.split(b'\xff\xdb\0\x43')
+    return parts[0] + b''.join(
+        b'\xff\xdb\0\x83' + bytes((0x10 | part[0],))
+        + b''.join(bytes((0, entry)) for entry in part[1:65]) + part[65:] for part in parts[1:])
+
+
+def test_tables_of_16_bits_are_made_coarse_too():
+    pixels = np.full((64, 64, 3), 128, np.uint8)
+    for y, x in ((3, 5), (4, 0)):
+        pixels[y::8, x::8] = 129
+    data = with_wide_tables(file_of(pixels, cv2.IMWRITE_JPEG_QUALITY, 100))
+    assert (decode('wrist', encoded(data)).rgb == 128).all()
+
+
+def one_scan_each(luma, blue, red, restart) -> bytes:
+    """A JPEG whose components follow each other, the colours of half the size each way."""
+    files = [file_of(plane, cv2.IMWRITE_JPEG_RST_INTERVAL, restart)
+             for plane in (luma, blue, red)]
+    frame, scan = files[0].index(b'\xff\xc0'), files[0].index(b'\xff\xda')
+    head, tables = files[0][:frame], files[0][frame + 13:scan]
+    size = files[0][frame + 4:frame + 9]
+    scans = (b'\xff\xda\0\x08\1' + bytes((name, 0, 0, 63, 0))
+             + data[data.index(b'\xff\xda') + 10:-2] for name, data in enumerate(files, 1))
+    return (head + b'\xff\xc0\0\x11' + size + b'\3\1\x22\0\2\x11\0\3\x11\0'
+            + tables + b''.join(scans) + b'\xff\xd9')
+
+
+@pytest.mark.parametrize('restart', [0, 5, 7])
+def test_a_jpeg_with_a_scan_for_each_component_is_checked_by_its_first(restart):
+    luma, blue, red = noise(64, 64, 1), noise(32, 32, 1, seed=1), noise(32, 32, 1, seed=2)
+    for plane in (luma, blue, red):
+        plane[len(plane) // 2:] = 128
+    data = one_scan_each(luma, blue, red, restart)
+    rgb = decode('wrist', encoded(data)).rgb
+    assert (rgb[-16:] == 128).all() and (rgb[:16] != 128).any()
+    cut = data[:data.index(b'\xff\xda') + 500] + b'\xff\xd9'
+    with pytest.raises(FrameError, match='pixels end before the picture does'):
+        decode('wrist', encoded(cut))
+
+
+def test_grey_whose_bits_make_stuffed_bytes_is_grey():
+    """Grey is seldom in a noisy picture and so of long codes, all ones but the last bit."""
+    pixels = np.concatenate([noise(480, 640), np.full((32, 640, 3), 128, np.uint8)])
+    data = file_of(pixels, cv2.IMWRITE_JPEG_QUALITY, 100, cv2.IMWRITE_JPEG_OPTIMIZE, 1)
+    assert b'\xff\0' in data[-200:]
+    assert (decode('wrist', encoded(data)).rgb[-16:] == 128).all()
