@@ -56,6 +56,7 @@ class Place(enum.Enum):
     OTHER_TICK = 'same frames, another tick'
     OTHER_STATE = 'same frames, another state'
     OTHER_FRAMES = 'other frames'
+    BOTH_FALLBACK = 'both were on a fallback'
     NODE_FALLBACK = 'the node was on a fallback'
     REPLAY_FALLBACK = 'the replay was on a fallback'
     NO_TICK = 'the replay has no tick there'
@@ -108,7 +109,8 @@ class Matching:
     @property
     def lost(self) -> int:
         """Actions of a chunk that did not arrive."""
-        return sum(one.received is None and one.place is not Place.NODE_FALLBACK
+        return sum(one.received is None
+                   and one.place not in (Place.BOTH_FALLBACK, Place.NODE_FALLBACK)
                    for one in self.meetings)
 
     @property
@@ -235,7 +237,8 @@ def _place(
 ) -> tuple[Place, str]:
     """How the node's tick stands to the replay's, and what differs in words."""
     if tick.source is not Source.CHUNK:
-        return Place.NODE_FALLBACK, tick.reason
+        both = near is not None and near.source is not Source.CHUNK
+        return (Place.BOTH_FALLBACK if both else Place.NODE_FALLBACK), tick.reason
     if near is None:
         return Place.NO_TICK, ''
     if near.source is not Source.CHUNK:

@@ -80,7 +80,8 @@ def both_ways(matching: Matching, start_ns: int) -> str:
                'action, to the last bit.') if not matching.contradictions else (
         f'{len(matching.contradictions)} actions differ where the frames were the same.')
     head = f'<h2>The node\'s actions against the replay</h2>\n<p class="when">{verdict}</p>'
-    differ = [one for one in matching.meetings if one.place is not Place.SAME and one.words]
+    differ = [one for one in matching.meetings
+              if one.place not in (Place.SAME, Place.BOTH_FALLBACK)]
     rows = [(f'{(one.time_ns - start_ns) / 1e9:.2f} s', one.place.value, escape(one.words),
              {True: 'yes', False: 'NO', None: '-'}[one.follows])
             for one in differ[:_MOST_ROWS]]
@@ -88,8 +89,8 @@ def both_ways(matching: Matching, start_ns: int) -> str:
             if len(differ) > _MOST_ROWS else '')
     where = _table(('at', 'what differs', 'how', 'as its own frames give'), rows, numbers=(0,),
                    wrapped=(2,))
-    return (f'{head}\n<div class="panel">{figures}</div>\n<h3 style="margin-top:18px">Where they '
-            f'differ</h3>\n<div class="panel">{where}</div>{more}')
+    return (f'{head}\n<div class="panel">{figures}</div>\n<details><summary>Where they differ'
+            f'</summary><div class="panel">{where}</div>{more}</details>')
 
 
 def compared(comparison: Comparison) -> str:

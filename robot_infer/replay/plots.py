@@ -39,9 +39,9 @@ def actions(comparison: Comparison) -> str:
         rows = figure.subplots(len(joints), 1, sharex=True, squeeze=False)[:, 0]
         for axes, k in zip(rows, joints):
             axes.plot(comparison.times_s, comparison.recorded[:, k], color=colour('muted'),
-                      linewidth=3.0)
+                      linewidth=3.0, drawstyle='steps-post')
             axes.plot(comparison.times_s, comparison.replayed[:, k], color=colour('accent'),
-                      linewidth=1.2)
+                      linewidth=1.2, drawstyle='steps-post')
             axes.set_ylabel(comparison.joints[k])
         rows[-1].set_xlabel('seconds of bag time since the start')
     return done()
@@ -52,8 +52,8 @@ def errors(comparison: Comparison) -> str:
     with figure_in_style(WIDE) as (figure, done):
         axes = figure.add_subplot()
         for k in shown_joints(comparison):
-            axes.plot(comparison.times_s, comparison.errors[:, k], linewidth=1.2,
-                      color=colour(f'series-{k % NUM_SERIES}'))
+            axes.plot(comparison.times_s, comparison.errors[:, k], drawstyle='steps-post',
+                      linewidth=1.2, color=colour(f'series-{k % NUM_SERIES}'))
         low = min(0.0, float(comparison.errors.min()))
         high = max(0.0, float(comparison.errors.max()))
         room = 0.08 * (high - low) or 1e-3

@@ -74,7 +74,7 @@ def matched(live: LiveRun, mine: list[Tick], steps: tuple[StepRecord, ...] | Non
 def test_two_runs_that_did_the_same_are_the_same_everywhere():
     live, mine = run()
     found = matched(live, mine)
-    assert found.places == {Place.SAME: 14, Place.NODE_FALLBACK: 1}
+    assert found.places == {Place.SAME: 14, Place.BOTH_FALLBACK: 1}
     assert len(found.at_same_place) == len(found.computed_again) == 14
     assert all(one.equal and one.follows for one in found.at_same_place)
     assert found.contradictions == [] and found.lost == found.unplaced == 0
@@ -120,6 +120,7 @@ def test_what_differs_is_told_in_words():
     others = list(live.steps)
     others[1] = replace(others[1], frame_stamps_ns={'front': 2000 - 33_300_000})
     others[2] = replace(others[2], state_stamp_ns=3001 + 16_600_000)
+    mine[0] = mine[0]._replace(source=Source.CHUNK, epoch=1, row=0)
     mine[13] = mine[13]._replace(row=3)
     mine[14] = mine[14]._replace(source=Source.HOLD, reason='chunk_exhausted', epoch=-1)
     found = matched(live, mine, tuple(others))
