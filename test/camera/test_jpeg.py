@@ -81,19 +81,22 @@ def test_the_emptiest_pictures_hold_the_pixels_they_claim(value):
 
 
 @pytest.mark.parametrize('quality', [10, 50, 95])
-@pytest.mark.parametrize('sampling', [0x111111, 0x211111, 0x221111, 0x411111])
+@pytest.mark.parametrize('sampling', [None, 0x111111, 0x211111, 0x411111])
 @pytest.mark.parametrize('options', [
     (), (cv2.IMWRITE_JPEG_OPTIMIZE, 1), (cv2.IMWRITE_JPEG_PROGRESSIVE, 1),
     (cv2.IMWRITE_JPEG_RST_INTERVAL, 3)])
 def test_every_even_dark_or_half_grey_picture_is_taken(quality, sampling, options):
+    if sampling is not None:
+        if not hasattr(cv2, 'IMWRITE_JPEG_SAMPLING_FACTOR'):
+            pytest.skip(f'OpenCV {cv2.__version__} writes 4:2:0 only')
+        options = (*options, cv2.IMWRITE_JPEG_SAMPLING_FACTOR, sampling)
     rng = np.random.default_rng(8)
     full, half, near = noise(120, 200), noise(120, 200), noise(120, 200)
     half[50:] = 128
     near[50:] = np.where(rng.random((70, 200, 1)) < .02, 129, 128)
     for pixels in (full, half, near, full // 64,
                    *(np.full((120, 200, 3), value, np.uint8) for value in (0, 127, 128, 255))):
-        data = file_of(pixels, cv2.IMWRITE_JPEG_QUALITY, quality,
-                       cv2.IMWRITE_JPEG_SAMPLING_FACTOR, sampling, *options)
+        data = file_of(pixels, cv2.IMWRITE_JPEG_QUALITY, quality, *options)
         assert decode('wrist', encoded(data)).rgb.shape == (120, 200, 3)
 
 
