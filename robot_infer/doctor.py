@@ -108,7 +108,8 @@ def _python() -> Finding:
 
 
 def _libraries() -> Finding:
-    names = ('numpy', 'cv2', 'pydantic', 'yaml', 'safetensors', 'tokenizers', 'matplotlib')
+    names = ('numpy', 'cv2', 'pydantic', 'yaml', 'safetensors', 'tokenizers', 'matplotlib',
+             'rosbags', 'mcap', 'ddsketch')
     found, broken = [], []
     for name in names:
         module = _import(name)
