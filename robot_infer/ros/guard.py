@@ -26,7 +26,6 @@ from collections.abc import Sequence
 import copy
 import signal
 import sys
-import traceback
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from lifecycle_msgs.msg import TransitionEvent
@@ -34,7 +33,7 @@ import numpy as np
 import rclpy
 from rclpy.clock import Clock as RosClock
 from rclpy.clock import ClockType
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 from sensor_msgs.msg import JointState
@@ -53,6 +52,7 @@ from robot_infer.errors import RobotInferError
 from robot_infer.ros import diagnostics, messages, qos
 from robot_infer.ros.messages import ActionMessage
 from robot_infer.ros.parameters import Parameters
+from robot_infer.ros.spin import spin
 
 NAME = 'robot_infer_guard'
 _WATCH_PERIOD_S = 0.1
@@ -205,16 +205,7 @@ def main(args: Sequence[str] | None = None) -> int:
     try:
         rclpy.init(args=args)
         node = GuardNode()
-        executor = SingleThreadedExecutor()
-        executor.add_node(node)
-        while node.context.ok():
-            try:
-                executor.spin()
-            except ExternalShutdownException:
-                break
-            except Exception:  # what a callback raises does not end a guard
-                if node.context.ok():
-                    node.get_logger().error(f'a callback failed\n{traceback.format_exc()}')
+        spin(node)
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
     except RobotInferError as error:

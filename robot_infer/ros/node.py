@@ -37,7 +37,7 @@ import psutil
 import rclpy
 from rclpy.clock import Clock as RosClock
 from rclpy.clock import ClockType
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.executors import ExternalShutdownException
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleState, Node, TransitionCallbackReturn
 
@@ -49,6 +49,7 @@ from robot_infer.ros import diagnostics, qos
 from robot_infer.ros.journal import Journal
 from robot_infer.ros.parameters import Parameters
 from robot_infer.ros.session import Session
+from robot_infer.ros.spin import spin
 
 NAME = 'robot_infer'
 RCLError = rclpy_implementation.RCLError  # rclpy gives it no public name
@@ -295,21 +296,6 @@ def _change_key(status: diagnostics.NodeStatus, runtime: RuntimeStatus | None) -
             (command.source, command.reason) if command else None)
 
 
-def _spin(node: PolicyNode) -> None:
-    """Spin until shutdown. What a callback raises is logged; it does not end the node."""
-    executor = SingleThreadedExecutor()
-    executor.add_node(node)
-    while node.context.ok():
-        try:
-            executor.spin()
-        except ExternalShutdownException:
-            return
-        except Exception:
-            if not node.context.ok():
-                return
-            node.get_logger().error(f'a callback failed\n{traceback.format_exc()}')
-
-
 def main(args: Sequence[str] | None = None) -> int:
     """Run the node until SIGINT or SIGTERM; returns the exit status."""
     try:
@@ -330,7 +316,7 @@ def _run(args: Sequence[str] | None) -> int:
     try:
         rclpy.init(args=args)
         node = PolicyNode()
-        _spin(node)
+        spin(node)
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
     except Exception as error:
