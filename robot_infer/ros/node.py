@@ -53,7 +53,7 @@ from robot_infer.ros.spin import spin
 
 NAME = 'robot_infer'
 RCLError = rclpy_implementation.RCLError  # rclpy gives it no public name
-_SWITCH_INTERVAL_S = 0.0005
+SWITCH_INTERVAL_S = 0.0005
 _WATCH_PERIOD_S = 0.2  # how soon a change is seen in the log and in ~/status
 
 
@@ -309,7 +309,7 @@ def main(args: Sequence[str] | None = None) -> int:
 def _run(args: Sequence[str] | None) -> int:
     # The control tick waits for the interpreter's lock at most this long behind Python code of the
     # worker (5 ms by default): 87 of 360 ticks were late by over 10 ms so, 32 with this.
-    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     # Until rclpy.init takes it over, SIGTERM would end the process as a failure.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     node = None

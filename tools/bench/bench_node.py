@@ -71,6 +71,7 @@ def be_node(
     from robot_infer.control import remote
     from robot_infer.control.loop import ControlLoop
     from robot_infer.ros import node as policy_node
+    from robot_infer.ros.spin import spin
     from robot_infer.sim.children import shared_file
 
     noted = _Notes(seconds)
@@ -84,7 +85,7 @@ def be_node(
     if not alone:
         remote.RemoteEngine.__init__.__defaults__ = (
             (sys.executable, __file__, 'engine', str(folder), str(seconds)),)
-    sys.setswitchinterval(policy_node._SWITCH_INTERVAL_S)
+    sys.setswitchinterval(policy_node.SWITCH_INTERVAL_S)
     rclpy.init(args=[
         '--ros-args', '--params-file', str(shared_file('config/demo.yaml')),
         '-p', f'control.rate_hz:={RATE_HZ}', '-p', f'realtime.priority:={priority}',
@@ -103,7 +104,7 @@ def be_node(
     if not guarded:
         _publish_phase(folder, noted.first_ns)
     try:
-        policy_node._spin(node)
+        spin(node)
     except KeyboardInterrupt:
         pass
     status = node._session.runtime.status()
