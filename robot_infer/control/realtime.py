@@ -19,7 +19,8 @@ None of them is needed to run and none is fatal. Nothing is set on import.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+import contextlib
 import ctypes
 from dataclasses import dataclass
 import gc
@@ -27,8 +28,10 @@ import os
 from pathlib import Path
 import platform
 import resource
+import threading
 
 from robot_infer.config import RealtimeSettings
+from robot_infer.control.time_slice import SHORTEST_S, set_time_slice
 from robot_infer.errors import ConfigError
 
 _MCL_CURRENT, _MCL_ONFAULT = 1, 4  # linux/mman.h; the same on x86-64 and aarch64
@@ -81,6 +84,7 @@ class Realtime:
         for name, asked in (
                 ('scheduler', settings.priority > 0),
                 ('process_scheduler', settings.process_priority > 0),
+                ('time_slice', settings.time_slice_s >= SHORTEST_S),
                 ('cpu_affinity', bool(self._cores)),
                 ('lock_memory', settings.lock_memory), ('freeze_gc', settings.freeze_gc)):
             self._note(name, None, 'asked for, not yet at work' if asked else 'not asked for')
@@ -100,17 +104,22 @@ class Realtime:
             self._frozen = self._collected = True
             self._note('freeze_gc', True, f'{gc.get_freeze_count()} objects')
 
-    def enter_other_threads(self) -> None:
-        """Apply what concerns the threads that are there now, less those that have more."""
+    def enter_threads(self) -> None:
+        """Apply what concerns every thread that is there now; before those with more begin."""
+        if self._settings.time_slice_s >= SHORTEST_S:
+            self._try('time_slice', self._shorten_slices)
         if self._settings.process_priority:
             self._try('process_scheduler', self._schedule_others)
 
     def leave_process(self) -> None:
         """Take back what would outlive its use."""
         if self._outcomes['process_scheduler'].obtained:
-            for thread in _threads():
-                os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
+            _each(_threads(), lambda thread: os.sched_setscheduler(
+                thread, os.SCHED_OTHER, os.sched_param(0)))
             self._note('process_scheduler', None, 'not at work')
+        if self._outcomes['time_slice'].obtained:
+            _each(_threads(), lambda thread: set_time_slice(thread, 0.0))
+            self._note('time_slice', None, 'not at work')
         if self._settings.lock_memory and self._outcomes['lock_memory'].obtained:
             ctypes.CDLL(None).munlockall()
             self._note('lock_memory', None, 'not at work')
@@ -125,20 +134,30 @@ class Realtime:
             self._try('cpu_affinity', self._pin)
         if self._settings.priority:
             self._try('scheduler', self._schedule)
+        elif self._settings.time_slice_s >= SHORTEST_S:
+            self._try('time_slice', self._shorten_slice)
 
     def _pin(self) -> str:
         os.sched_setaffinity(0, self._cores)
         return ','.join(map(str, sorted(os.sched_getaffinity(0))))
 
+    def _shorten_slice(self) -> str:
+        return _shorten_slices((threading.get_native_id(),), self._settings.time_slice_s)
+
+    def _shorten_slices(self) -> str:
+        return _shorten_slices(_threads(), self._settings.time_slice_s)
+
     def _schedule(self) -> str:
         return _schedule(0, self._settings.priority)
 
     def _schedule_others(self) -> str:
-        words = ''
-        for thread in _threads():
-            if os.sched_getparam(thread).sched_priority < self._settings.process_priority:
-                words = _schedule(thread, self._settings.process_priority)
-        return words or 'every thread has more'
+        priority = self._settings.process_priority
+
+        def schedule(thread: int) -> None:
+            if os.sched_getparam(thread).sched_priority < priority:
+                _schedule(thread, priority)
+        _each(_threads(), schedule)
+        return f'SCHED_FIFO {priority}'
 
     def _try(self, name: str, apply: Callable[[], str]) -> None:
         try:
@@ -164,11 +183,26 @@ def _threads() -> tuple[int, ...]:
     return tuple(map(int, os.listdir('/proc/self/task')))
 
 
+def _each(threads: Iterable[int], apply: Callable[[int], None]) -> None:
+    """Apply to each thread that has not ended meanwhile."""
+    for thread in threads:
+        with contextlib.suppress(ProcessLookupError):
+            apply(thread)
+
+
 def _schedule(thread: int, priority: int) -> str:
     # Not inherited by what the thread may start: least of all by the policy's process.
     os.sched_setscheduler(
         thread, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(priority))
     return f'SCHED_FIFO {priority}'
+
+
+def _shorten_slices(threads: Iterable[int], slice_s: float) -> str:
+    def shorten(thread: int) -> None:
+        if os.sched_getscheduler(thread) & ~os.SCHED_RESET_ON_FORK == os.SCHED_OTHER:
+            set_time_slice(thread, slice_s)
+    _each(threads, shorten)
+    return f'{slice_s * 1e3:g} ms'
 
 
 def _lock_memory() -> str:
@@ -185,6 +219,8 @@ def _remedy(name: str) -> str:
         allowed = resource.getrlimit(resource.RLIMIT_RTPRIO)[0]
         return (f'rtprio is {_limit(allowed)}: allow it {_LIMITS} --cap-add=sys_nice '
                 '--ulimit rtprio=99.')
+    if name == 'time_slice':
+        return 'Linux has it from 6.12 on; nothing is lost but evenness under load.'
     if name == 'lock_memory':
         allowed = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
         return (f'memlock is {_limit(allowed)} bytes: set it to unlimited {_LIMITS} '

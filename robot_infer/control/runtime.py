@@ -199,8 +199,8 @@ class Runtime:
             self._realtime.enter_process()
             self._collector.start()
             self._worker.start()
+            self._realtime.enter_threads()
             self._loop.start()
-            self._realtime.enter_other_threads()
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> bool:
         """Deactivate; no command is sent after this returns. Nothing happens where it is stopped.

@@ -90,8 +90,8 @@ class GuardNode(Node):
         self.create_timer(
             _WATCH_PERIOD_S, self._watch, clock=RosClock(clock_type=ClockType.STEADY_TIME))
         self._realtime.enter_process()
+        self._realtime.enter_threads()
         self.guard.start()
-        self._realtime.enter_other_threads()
         self.get_logger().info(
             f'ready: takes over {self.guard.timeout_ns * 1e-6:.0f} ms after the last action, with '
             f'{config.guard.fallback}')

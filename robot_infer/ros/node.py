@@ -44,6 +44,7 @@ from rclpy.lifecycle import LifecycleState, Node, TransitionCallbackReturn
 from robot_infer import transport
 from robot_infer.config import Config, DiagnosticsSettings
 from robot_infer.control import MonotonicClock, RuntimeStatus
+from robot_infer.control.memory import keep_freed_memory
 from robot_infer.errors import ConfigError, RobotInferError
 from robot_infer.ros import diagnostics, qos
 from robot_infer.ros.journal import Journal
@@ -310,6 +311,7 @@ def _run(args: Sequence[str] | None) -> int:
     # The control tick waits for the interpreter's lock at most this long behind Python code of the
     # worker (5 ms by default): 87 of 360 ticks were late by over 10 ms so, 32 with this.
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    keep_freed_memory()
     # Until rclpy.init takes it over, SIGTERM would end the process as a failure.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     node = None

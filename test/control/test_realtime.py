@@ -20,14 +20,17 @@ import ctypes
 import errno
 import gc
 import os
+import subprocess
+import sys
 import threading
 
 import pytest
 
 from robot_infer.config import Config, RealtimeSettings
-from robot_infer.control import realtime
+from robot_infer.control import realtime, time_slice
 from robot_infer.control.memory import CollectorWatch, resident_bytes
 from robot_infer.control.realtime import Realtime, parse_cores
+from robot_infer.control.time_slice import get_time_slice
 from robot_infer.errors import ConfigError
 
 
@@ -54,13 +57,14 @@ def test_what_is_no_list_of_cores_is_refused(text: str) -> None:
 
 
 def test_nothing_is_touched_that_was_not_asked_for() -> None:
-    applied = Realtime(RealtimeSettings(freeze_gc=False))
+    applied = Realtime(RealtimeSettings(freeze_gc=False, time_slice_s=0.0))
     applied.enter_process()
+    applied.enter_threads()
     applied.enter_thread()
     told = outcomes(applied)
     assert {name for name, (obtained, _) in told.items() if obtained is None} == {
-        'scheduler', 'process_scheduler', 'cpu_affinity', 'lock_memory', 'freeze_gc',
-        'kernel'}
+        'scheduler', 'process_scheduler', 'time_slice', 'cpu_affinity', 'lock_memory',
+        'freeze_gc', 'kernel'}
     assert told['kernel'][1].endswith(os.uname().release)
 
 
@@ -112,14 +116,58 @@ def test_the_other_threads_are_raised_too_and_lowered_again() -> None:
 
     thread = threading.Thread(target=note)
     thread.start()
-    applied.enter_other_threads()
+    applied.enter_threads()
     obtained, words = outcomes(applied)['process_scheduler']
     done.set()
     thread.join()
     assert (obtained, seen) in ((True, [os.SCHED_FIFO]), (False, [os.SCHED_OTHER]))
     assert words == 'SCHED_FIFO 1' or 'limits.conf' in words
     applied.leave_process()
-    assert os.sched_getscheduler(0) == os.SCHED_OTHER
+    assert os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK == os.SCHED_OTHER
+
+
+def test_slices_are_short_while_at_work_and_what_is_started_has_the_usual_ones() -> None:
+    applied, usual = Realtime(RealtimeSettings(time_slice_s=0.0005)), get_time_slice(0)
+    applied.enter_threads()
+    obtained, words = outcomes(applied)['time_slice']
+    if not obtained:  # an older kernel
+        assert 'Linux has it from 6.12 on' in words
+        return
+    assert words == '0.5 ms' and get_time_slice(0) == 0.0005
+    started: list[float] = []
+    in_a_thread(lambda: started.append(get_time_slice(0)))
+    in_a_thread(lambda: (applied.enter_thread(), started.append(get_time_slice(0))))
+    assert started == [usual, 0.0005]
+    applied.leave_process()
+    assert get_time_slice(0) == usual and outcomes(applied)['time_slice'][0] is None
+
+
+def test_a_kernel_that_takes_no_slice_is_found_out(monkeypatch) -> None:
+    monkeypatch.setattr(time_slice, '_read', lambda thread: time_slice._Attributes(size=48))
+    applied = Realtime(RealtimeSettings(time_slice_s=0.0005))
+    applied.enter_threads()
+    obtained, words = outcomes(applied)['time_slice']
+    assert obtained is False and 'has no time slice to choose' in words
+    monkeypatch.undo()
+    applied.leave_process()
+    if get_time_slice(0) > 0.0:
+        time_slice.set_time_slice(0, 0.0)
+
+
+def test_freed_memory_is_kept_for_the_next_message() -> None:
+    script = (
+        'import resource\n'
+        'from robot_infer.control.memory import keep_freed_memory\n'
+        'assert keep_freed_memory()\n'
+        'def faults(): return resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n'
+        'bytearray(2**21)\n'
+        'before = faults()\n'
+        'for _ in range(50): bytearray(2**21)\n'
+        'print(faults() - before)\n')
+    if not hasattr(ctypes.CDLL(None), 'mallopt'):
+        pytest.skip('this C library has no mallopt')
+    done = subprocess.run([sys.executable, '-c', script], capture_output=True, text=True)
+    assert int(done.stdout) < 50, done.stderr  # 512 each without it
 
 
 def test_memory_is_locked_or_the_limit_to_raise_is_named(monkeypatch) -> None:

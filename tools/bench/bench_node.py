@@ -70,6 +70,7 @@ def be_node(
 
     from robot_infer.control import remote
     from robot_infer.control.loop import ControlLoop
+    from robot_infer.control.memory import keep_freed_memory
     from robot_infer.ros import node as policy_node
     from robot_infer.ros.spin import spin
     from robot_infer.sim.children import shared_file
@@ -86,6 +87,7 @@ def be_node(
         remote.RemoteEngine.__init__.__defaults__ = (
             (sys.executable, __file__, 'engine', str(folder), str(seconds)),)
     sys.setswitchinterval(policy_node.SWITCH_INTERVAL_S)
+    keep_freed_memory()
     rclpy.init(args=[
         '--ros-args', '--params-file', str(shared_file('config/demo.yaml')),
         '-p', f'control.rate_hz:={RATE_HZ}', '-p', f'realtime.priority:={priority}',
