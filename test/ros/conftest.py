@@ -32,9 +32,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from robot_infer.config import Config
 from robot_infer.sim.children import Child, free_domain_id, ros_environment
 
 if TYPE_CHECKING:
+    from action_stream import Chunk
     from robot_harness import Robot
     from sensor_msgs.msg import Image
 
@@ -48,6 +50,31 @@ def harness() -> ModuleType:
         return importlib.import_module('robot_harness')
     finally:
         sys.path.pop(0)
+
+
+@pytest.fixture(scope='session')
+def stream(harness) -> ModuleType:
+    """action_stream.py: expect_stream(robot.actions, stream.Follow(chunk), stream.Hold())."""
+    return sys.modules['action_stream']
+
+
+@pytest.fixture(scope='session')
+def chunk_of(harness, stream, checkpoint: Path) -> Callable[..., Chunk]:
+    """The chunk that the policy of `checkpoint` makes, in its exact values.
+
+    Of what the robot sends by itself where nothing else is given: instruction, images (by camera,
+    those that differ), positions.
+    """
+    oracle = stream.PolicyOracle(Config.from_flat({
+        **harness.BASELINE, 'policy.checkpoint': str(checkpoint), 'policy.threads': 1}))
+
+    def make(
+        instruction: str = 'move to the red cube', *, positions: tuple[float, ...] | None = None,
+        **images: Image,
+    ) -> Chunk:
+        seen = {camera: images.get(camera) or harness.good_image() for camera in harness.CAMERAS}
+        return oracle.chunk(seen, positions or harness.POSITION, instruction)
+    return make
 
 
 @pytest.fixture(scope='session')

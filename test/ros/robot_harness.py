@@ -22,10 +22,11 @@ time.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 import sys
 import time
 
+from action_stream import Action
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from lifecycle_msgs.srv import ChangeState, GetState
 from rcl_interfaces.srv import DescribeParameters, SetParametersAtomically
@@ -90,7 +91,7 @@ class Robot:
             Image, f'{camera}/image', qos_profile_sensor_data) for camera in CAMERAS}
         self._joints = self.node.create_publisher(JointState, 'joint_states', 10)
         self._operator = self.node.create_publisher(String, 'instruction', 10)
-        self.actions: list[tuple[float, ...]] = []
+        self.actions: list[Action] = []  # tuples of values; see action_stream.py
         self.status = DiagnosticStatus()
         self.diagnostics: dict[str, DiagnosticStatus] = {}
         self.num_diagnostics = 0
@@ -225,9 +226,9 @@ class Robot:
             state.header.stamp = stamp
             self._joints.publish(state)
 
-    def _on_trajectory(self, message: JointTrajectory) -> None:
+    def _on_trajectory(self, message: JointTrajectory, info: Mapping[str, int]) -> None:
         assert tuple(message.joint_names) == JOINTS
-        self.actions.append(tuple(message.points[0].positions))
+        self.actions.append(Action.heard(message.points[0].positions, info))
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         self.diagnostics = {status.name: status for status in message.status}
