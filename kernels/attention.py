@@ -30,7 +30,8 @@ from typing import Literal
 
 import torch
 
-from robot_infer_kernels import cpu, reference
+from robot_infer_kernels import reference
+from robot_infer_kernels.cpu import attention as cpu
 from robot_infer_kernels.plan import AttentionPlan, plan_attention
 
 Backend = Literal['auto', 'cpu', 'reference']

@@ -19,7 +19,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from robot_infer_kernels import cpu, paged_attention, plan_attention
+from robot_infer_kernels import paged_attention, plan_attention
+from robot_infer_kernels.cpu import attention as cpu
 
 
 @pytest.mark.parametrize('dtype', [torch.float32, torch.bfloat16])
