@@ -68,7 +68,7 @@ class Observer:
     def observe(self) -> Observation:
         """The newest observation.
 
-        :raises RobotInferError: the first of what is missing: instruction, state, frames.
+        :raises RobotInferError: the first of what is missing: time, instruction, state, frames.
         """
         assembly = self.assemble()
         if assembly.observation is None:
@@ -83,13 +83,13 @@ class Observer:
         ticket = self._buffer.ticket()
         now_ns = self._clock.now_ns()
         errors: list[RobotInferError] = []
+        _collect(self._stamps.check, errors)  # first: what is wrong with stamps follows from it
         instruction = _collect(self._instruction.current, errors)
         state = _collect(lambda: self._state.newest(now_ns), errors)
         if before is None:
             frames = _collect(lambda: self._frames.newest(now_ns), errors)
         else:
             frames = before.observation.frames
-        _collect(self._stamps.check, errors)
         if errors:
             return Assembly(None, ticket, tuple(errors))
         inputs = self._input_times(frames) if before is None else before.ticket.inputs

@@ -115,7 +115,7 @@ class Runtime:
 
         :raises FrameError: for a camera that is not configured.
         """
-        self._note_clock(image.received_ns, image.received_stamp_ns)
+        self.note_clock(image.received_ns, image.received_stamp_ns)
         self.frames.put(camera, image)
         self._worker.notify()
 
@@ -124,7 +124,7 @@ class Runtime:
         received_stamp_ns: int,
     ) -> None:
         """Take the newest joint positions (see StateStore.put)."""
-        self._note_clock(received_ns, received_stamp_ns)
+        self.note_clock(received_ns, received_stamp_ns)
         self._state.put(names, positions, stamp_ns, received_ns, received_stamp_ns)
         self._worker.notify()
 
@@ -158,16 +158,20 @@ class Runtime:
         self._worker.notify()
 
     def clock_jumped(self, jump_ns: int) -> None:
-        """The stamps' clock (ROS time) jumped: whatever is stamped belongs to another time.
+        """The stamps' clock (ROS time) jumped, by whoever knows that it did; 0: to another clock.
 
-        Frames, state and the chunk in use are void; the robot gets the fallback until there is a
-        chunk of the new time. The runtime notices jumps by itself with the next message; whoever
-        knows of one earlier may say so.
+        Whatever is stamped belongs to another time: frames, state and the chunk in use are void,
+        and the robot gets the fallback until there is a chunk of the new time.
         """
         self._stamps.reset()
         self._begin_new_time(jump_ns)
 
-    def _note_clock(self, received_ns: int, received_stamp_ns: int) -> None:
+    def note_clock(self, received_ns: int, received_stamp_ns: int) -> None:
+        """Look whether the stamps' clock jumped; every message does, and anybody may.
+
+        :param received_ns: steady clock now.
+        :param received_stamp_ns: the stamps' clock now; 0 where nothing was heard of it yet.
+        """
         jump_ns = self._stamps.note(received_ns, received_stamp_ns)
         if jump_ns:
             self._begin_new_time(jump_ns)

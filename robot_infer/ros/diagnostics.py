@@ -33,11 +33,15 @@ from robot_infer.camera import CameraCounters
 from robot_infer.config import DiagnosticsSettings
 from robot_infer.control import Fault, RuntimeStatus, Summary
 from robot_infer.control.verdict import Severity, judge_ticks
+from robot_infer.errors import ClockError
 from robot_infer.ros.inputs import LinkStatus
+from robot_infer.ros.ros_time import TimeStatus
 from robot_infer.types import Source
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
 NS_PER_S = 1_000_000_000
+_STAMPLESS = ('messages come without a stamp (0): the time of their receipt stands in, so their '
+              'age on arrival is not known. Let their driver stamp them.')
 _LEVELS = {Severity.OK: OK, Severity.WARN: WARN, Severity.ERROR: ERROR}
 
 
@@ -189,6 +193,8 @@ def camera(
     lossy = profile is not None and not profile.carries_large_frames
     if level == OK and rate.lost:
         level, message = WARN, f'{rate.lost} frames lost on the way. {transport.CURE}'
+    elif level == OK and rate.link.stampless:
+        level, message = WARN, _STAMPLESS
     elif level == OK and lossy and rate.link.size_bytes > transport.SAFE_MESSAGE_BYTES:
         level, message = WARN, (
             f'frames of {rate.link.size_bytes} bytes, and {profile.fault}: most are lost. '
@@ -205,7 +211,25 @@ def link(
 ) -> DiagnosticStatus:
     """Another input: joint states."""
     level, message = _link_verdict(rate, wanted, 'best_effort')
+    if level == OK and rate.link.stampless:
+        level, message = WARN, _STAMPLESS
     return make(f'{status.name}: {name}', level, message, hardware_id, _link_values(rate))
+
+
+def clock(
+    status: NodeStatus, time: TimeStatus, faults: Sequence[Fault], jumps: int, hardware_id: str,
+) -> DiagnosticStatus:
+    """ROS time: whose it is, and whether it goes on."""
+    name = 'simulated time (/clock)' if time.simulated else 'system time'
+    words = [fault.message for fault in faults if fault.name == ClockError.__name__]
+    level, message = (ERROR, words[0]) if words else (OK, name)
+    if time.simulated and not time.publishers:
+        level, message = ERROR, (
+            'no publisher on /clock, and use_sim_time is true. Start what publishes it (a '
+            'simulator, or ros2 bag play --clock), or set use_sim_time to false.')
+    return make(f'{status.name}: clock', level, message, hardware_id, {
+        'use_sim_time': time.simulated, 'time_s': f'{time.time_ns / NS_PER_S:.3f}',
+        'clock_publishers': time.publishers, 'clock_jumps': jumps})
 
 
 def cache(status: NodeStatus, runtime: RuntimeStatus, hardware_id: str) -> DiagnosticStatus:

@@ -46,6 +46,7 @@ except ImportError:
 from robot_infer.config import Config
 from robot_infer.control import Clock, Runtime
 from robot_infer.ros import messages, qos
+from robot_infer.ros.ros_time import RosTime
 
 Message = TypeVar('Message')
 
@@ -58,6 +59,7 @@ class LinkStatus:
     :param received: messages since configure. last_ns: steady time of the newest, 0 before any.
     :param size_bytes: payload of the newest message. lost: messages the middleware says it lost.
     :param incompatible: the policy on which a publisher could not be matched, '' where none.
+    :param stampless: the newest message has stamp 0, so the time of its receipt stands in.
     """
 
     topic: str
@@ -69,6 +71,7 @@ class LinkStatus:
     size_bytes: int
     lost: int
     incompatible: str
+    stampless: bool = False
 
 
 class Link:
@@ -83,6 +86,7 @@ class Link:
         self._node, self._take, self._clock, self._on_error = node, take, clock, on_error
         self._received = self._last_ns = self._size_bytes = self._lost = 0
         self._incompatible = ''
+        self._stampless = self._told_stampless = False
         package, _, name = message_type.__module__.partition('.')
         self._type_name = f'{package}/{name.split(".")[0]}/{message_type.__name__}'
         subscribe = functools.partial(
@@ -97,7 +101,7 @@ class Link:
         others = tuple(sorted({name for name in types if name != self._type_name}))
         return LinkStatus(
             topic, self._type_name, types.count(self._type_name), others, self._received,
-            self._last_ns, self._size_bytes, self._lost, self._incompatible)
+            self._last_ns, self._size_bytes, self._lost, self._incompatible, self._stampless)
 
     def close(self) -> None:
         """Unsubscribe."""
@@ -114,11 +118,21 @@ class Link:
 
     def _on_message(self, message: Message) -> None:
         try:
+            self._look_at_stamp(message)
             self._size_bytes = self._take(message)
         except Exception as error:  # a message must never end the node
             self._on_error(error)
         self._received += 1
         self._last_ns = self._clock.now_ns()
+
+    def _look_at_stamp(self, message: Message) -> None:
+        header = getattr(message, 'header', None)
+        self._stampless = header is not None and not messages.stamp_ns(header.stamp)
+        if self._stampless and not self._told_stampless:
+            self._told_stampless = True
+            self._node.get_logger().warning(
+                f'{self._subscription.topic_name}: messages come without a stamp (0): the time '
+                'of their receipt stands in, so their age on arrival is not known')
 
     def _on_lost(self, event: Any) -> None:
         self._lost = event.total_count
@@ -136,6 +150,8 @@ class Inputs:
     """All subscriptions of a configured node.
 
     :param instruct: takes the text of an instruction.
+
+    time: ROS time, for as long as messages come.
     """
 
     def __init__(
@@ -144,6 +160,7 @@ class Inputs:
     ) -> None:
         self._node, self._runtime, self._clock = node, runtime, clock
         self._instruct = instruct
+        self.time = RosTime(node, runtime, clock, config.control.max_clock_jump_s)
         self._opened: list[Link] = []
         self.cameras: dict[str, Link] = {}
         compressed = config.cameras.transport == 'compressed'
@@ -165,6 +182,7 @@ class Inputs:
         """Unsubscribe from everything."""
         while self._opened:
             self._opened.pop().close()
+        self.time.close()
 
     def _open(
         self, message_type: type[Message], topic: str, profile: QoSProfile,
@@ -176,19 +194,15 @@ class Inputs:
         self._opened.append(link)
         return link
 
-    def _times_ns(self) -> tuple[int, int]:
-        """Steady clock and ROS clock now."""
-        return self._clock.now_ns(), self._node.get_clock().now().nanoseconds
-
     def _on_image(self, camera: str, message: Image | CompressedImage) -> int:
         convert = messages.raw_image if isinstance(message, Image) else messages.encoded_image
-        self._runtime.put_image(camera, convert(message, *self._times_ns()))
+        self._runtime.put_image(camera, convert(message, *self.time.times_ns()))
         return len(message.data)
 
     def _on_state(self, message: JointState) -> int:
         self._runtime.put_state(
             message.name, message.position, messages.stamp_ns(message.header.stamp),
-            *self._times_ns())
+            *self.time.times_ns())
         return 8 * len(message.position)
 
     def _on_instruction(self, message: String) -> int:

@@ -208,6 +208,8 @@ class PolicyNode(Node):
     def _watch(self) -> None:
         """Log, status and diagnostics; an error in them is logged and ends nothing."""
         try:
+            if self._session is not None:
+                self._session.inputs.time.look()
             runtime = self._session.runtime.status() if self._session else None
             if runtime is not None:
                 self._journal.look(runtime)
@@ -282,6 +284,8 @@ class PolicyNode(Node):
             diagnostics.link(
                 status, 'joint states', self._rates.measure(inputs.state.status(), now_ns),
                 wanted, hardware_id),
+            diagnostics.clock(status, inputs.time.status(), runtime.faults, runtime.clock_jumps,
+                              hardware_id),
             diagnostics.cache(status, runtime, hardware_id),
             diagnostics.realtime(status, runtime, hardware_id),
             diagnostics.memory(status, hardware_id)]

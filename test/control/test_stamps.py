@@ -16,6 +16,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from robot_infer.control.clock import NS_PER_S
@@ -51,18 +53,47 @@ def test_the_first_word_of_a_simulated_clock_is_no_jump() -> None:
     stamps.check()
 
 
-@pytest.mark.parametrize('stamp_ns', [START, 0])
-def test_a_clock_that_stands_while_messages_come_is_an_error(stamp_ns: int) -> None:
+def test_a_clock_that_stands_is_an_error() -> None:
     stamps = StampClock(1.0)
     stamps.check()
     for time_ms in range(0, 501, 50):
-        stamps.note(time_ms * MS, stamp_ns)
+        stamps.note(time_ms * MS, START)
         stamps.check()
-    stamps.note(550 * MS, stamp_ns)
+    stamps.note(550 * MS, START)
     with pytest.raises(ClockError, match='unchanged for 0.6 s. See that /clock'):
         stamps.check()
     stamps.note(600 * MS, START + MS)
     stamps.check()
+
+
+def test_a_simulated_clock_of_which_nothing_was_heard_is_an_error_at_once() -> None:
+    stamps = StampClock(1.0)
+    stamps.note(0, 0)
+    stamps.note(1200 * MS, 0)
+    with pytest.raises(ClockError, match='a time on /clock.*got none for 1.2 s. Start what'):
+        stamps.check()
+    assert stamps.note(1300 * MS, START) == 0
+    stamps.check()
+
+
+def test_of_several_threads_one_is_told_of_a_jump() -> None:
+    stamps = StampClock(1.0)
+    for number in range(1, 200):
+        stamps.note(number * MS, START)
+        told: list[int] = []
+        gate = threading.Barrier(3)
+
+        def note(at_ns: int, told: list[int] = told, gate: threading.Barrier = gate) -> None:
+            gate.wait()
+            told.append(stamps.note(at_ns, START - 60 * NS_PER_S))
+
+        threads = [threading.Thread(target=note, args=(number * MS,)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(told) == [-60 * NS_PER_S, 0, 0]
+        stamps.reset()
 
 
 @pytest.mark.parametrize('jump_s', [-30.0, 30.0])
@@ -100,6 +131,35 @@ def test_whoever_knows_of_a_jump_may_say_so(make_rig) -> None:
     rig.runtime.clock_jumped(-2 * NS_PER_S)
     assert rig.tick()[0].reason == 'clock_jumped'
     assert 'a jump back by 2.000 s' in rig.faults()['ClockError']
+    rig.runtime.note_clock(rig.clock.now_ns(), rig.stamp_ns() - 2 * NS_PER_S)
+    assert rig.runtime.status().clock_jumps == 1, 'it is not noticed a second time'
+
+
+def test_a_jump_is_noticed_without_messages(make_rig) -> None:
+    rig = make_rig()
+    rig.feed()
+    rig.runtime.infer_once()
+    rig.tick()
+    rig.runtime.note_clock(rig.clock.now_ns(), rig.stamp_ns())
+    assert rig.tick()[0].source is Source.CHUNK
+    rig.runtime.note_clock(rig.clock.now_ns(), rig.stamp_ns() + 3600 * NS_PER_S)
+    assert rig.tick()[0].reason == 'clock_jumped'
+
+
+def test_a_switch_to_another_clock_is_named(make_rig) -> None:
+    rig = make_rig()
+    rig.feed()
+    rig.runtime.clock_jumped(0)
+    assert 'another clock (use_sim_time was switched)' in rig.faults()['ClockError']
+
+
+def test_where_nothing_was_heard_of_the_time_that_is_the_first_thing_said(make_rig) -> None:
+    rig = make_rig()
+    rig.runtime.note_clock(rig.clock.now_ns(), 0)
+    with pytest.raises(ClockError, match='use_sim_time is true'):
+        rig.runtime.observe()
+    assert rig.runtime.infer_once() is None
+    assert next(iter(rig.faults())) == 'ClockError'
 
 
 def test_no_step_is_made_while_the_clock_stands(make_rig, monkeypatch) -> None:

@@ -30,6 +30,7 @@ from robot_infer.control import Fault
 from robot_infer.ros import diagnostics
 from robot_infer.ros.diagnostics import LinkRate, NodeStatus, Rates
 from robot_infer.ros.inputs import LinkStatus
+from robot_infer.ros.ros_time import TimeStatus
 from robot_infer.transport import Profile
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
@@ -80,6 +81,25 @@ def test_small_frames_and_other_middlewares_need_no_profile():
     assert camera(replace(LINK, size_bytes=300_000), profile=NONE).level == OK
     assert camera(profile=None).level == OK
     assert 'FASTDDS' not in camera(replace(LINK, received=0), 0.0, profile=None).message
+
+
+def test_messages_without_a_stamp_are_a_warning():
+    for status in (camera(replace(LINK, stampless=True)), diagnostics.link(
+            NODE, 'joint states', LinkRate(replace(LINK, stampless=True), 30.0, 0, 0.01), True,
+            'robot')):
+        assert status.level == WARN and 'without a stamp (0)' in status.message
+    assert 'nothing arrives' in camera(replace(LINK, stampless=True), 0.0).message
+
+
+def test_simulated_time_without_a_clock_says_what_to_do():
+    def clock(*values, faults=()):
+        return diagnostics.clock(NODE, TimeStatus(*values), faults, 3, 'robot')
+    assert (clock(False, 0, 10**18).level, clock(True, 1, 10**9).message) == (
+        OK, 'simulated time (/clock)')
+    silent = clock(True, 0, 0)
+    assert silent.level == ERROR and 'no publisher on /clock' in silent.message
+    stands = clock(True, 1, 10**9, faults=(Fault('ClockError', 'it stands', 1, 1, 2, True),))
+    assert (stands.level, stands.message) == (ERROR, 'it stands')
 
 
 def test_rates_are_those_since_the_last_look():
