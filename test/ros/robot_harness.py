@@ -22,7 +22,8 @@ time.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 import sys
 import time
 
@@ -77,12 +78,16 @@ class Robot:
     """What a robot has around the node: cameras, joints, an operator, and a place for actions.
 
     `image` and `state` make what is sent 20 times a second while a test waits; None sends nothing.
+    `images` has cameras that send something else than `image`.
+
+    :param name: of the node, as `~` resolves: with its namespace, where the robot is then too.
     """
 
     def __init__(self, domain_id: int, name: str = 'robot_infer') -> None:
         self.context = Context()
         rclpy.init(context=self.context, domain_id=domain_id)
-        self.node = Node('robot', context=self.context)
+        namespace = name.rpartition('/')[0]
+        self.node = Node('robot', namespace=namespace, context=self.context)
         self.executor = SingleThreadedExecutor(context=self.context)
         self.executor.add_node(self.node)
         self._others: list[tuple[SingleThreadedExecutor, Node, Context]] = []
@@ -108,6 +113,7 @@ class Robot:
     def reset(self) -> None:
         """Cameras and joints are well, nothing was received."""
         self.image: Callable[[], Image | None] = good_image
+        self.images: dict[str, Callable[[], Image | None]] = {}
         self.state: Callable[[], JointState | None] = good_state
         self.actions.clear()
 
@@ -204,6 +210,25 @@ class Robot:
         self._others.append((executor, listener, context))
         return heard
 
+    @contextmanager
+    def publishing(
+        self, make: Callable[[], Image | JointState], topic: str, profile: QoSProfile,
+    ) -> Iterator[None]:
+        """Publish 20 times a second while the test waits, by a further publisher."""
+        kind = type(make())
+        publisher = self.node.create_publisher(kind, topic, profile)
+
+        def send() -> None:
+            message = make()
+            message.header.stamp = self.node.get_clock().now().to_msg()
+            publisher.publish(message)
+        timer = self.node.create_timer(0.05, send)
+        try:
+            yield
+        finally:
+            self.node.destroy_timer(timer)
+            self.node.destroy_publisher(publisher)
+
     def _call(self, kind: type, name: str, request: object) -> object:
         client = self.node.create_client(kind, f'/{self._name}/{name}')
         try:
@@ -216,8 +241,8 @@ class Robot:
 
     def _send(self) -> None:
         stamp = self.node.get_clock().now().to_msg()
-        for publisher in self._cameras.values():
-            image = self.image()
+        for camera, publisher in self._cameras.items():
+            image = self.images.get(camera, self.image)()
             if image is not None:
                 image.header.stamp = stamp
                 publisher.publish(image)
