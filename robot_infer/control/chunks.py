@@ -21,6 +21,7 @@ one writer:
     consumed     the tick      actions sent so far; hold ticks do not count
     slot         the worker    chunk, with the count its row 0 belongs to (base)
     generation   reset()       a slot or a ticket of another generation is void
+    withheld     withhold()    why no chunk is followed, whatever is in the slot; None: they are
 
 The row of the next action is always consumed - base. So a chunk that arrives n consumed actions
 after its observation begins at row n by itself, whatever the time in between, and a chunk swapped
@@ -55,15 +56,18 @@ class Reason(enum.Enum):
     ACTION_OUT_OF_RANGE = 'action_out_of_range'
     ACTION_JUMP = 'action_jump'
     DEADLINES_MISSED = 'deadlines_missed'
+    DISABLED = 'disabled'
 
     @property
     def waiting(self) -> bool:
-        """Whether this is waiting for a first chunk rather than a fault."""
+        """Whether this is waiting, for a first chunk or for an operator, rather than a fault."""
         return self in _WAITING
 
 
 _WAITING = frozenset({
-    Reason.NO_CHUNK_YET, Reason.NO_INSTRUCTION, Reason.INSTRUCTION_CHANGED, Reason.CLOCK_JUMPED})
+    Reason.NO_CHUNK_YET, Reason.NO_INSTRUCTION, Reason.INSTRUCTION_CHANGED, Reason.CLOCK_JUMPED,
+    Reason.DISABLED})
+_VOID = -1  # a generation that never is
 
 
 class Delivery(enum.Enum):
@@ -112,7 +116,7 @@ class ChunkAction:
 
 @dataclass(frozen=True)
 class ChunkCounters:
-    """What happened to chunks since the start.
+    """What happened to chunks since the start, or since `clear_counters`.
 
     chunks: accepted. replaced: of those, how many took over while the one before still had
     actions. underruns: how often the actions ran out. refused: misshapen or outside the limits.
@@ -144,7 +148,8 @@ class ChunkBuffer:
     """Holds the chunk in use.
 
     Threads: `ticket`, `put` and `refuse` belong to the inference worker; `peek`, `consume`,
-    `reject` and `next` to the control tick; `reset` to anyone.
+    `reject` and `next` to the control tick; `reset`, `withhold`, `release` and `clear_counters`
+    to anyone.
 
     :param validity_s: age of a chunk, counted from its observation, from which on it is not used.
     """
@@ -156,6 +161,7 @@ class ChunkBuffer:
         # Written by reset():
         self._generation = 0
         self._reset_reason = Reason.NO_CHUNK_YET
+        self._withheld: Reason | None = None
         # Written by the worker:
         self._slot: _Slot | None = None
         self._refusal: tuple[int, Reason] | None = None
@@ -167,6 +173,8 @@ class ChunkBuffer:
         self._rejected: tuple[_Slot, Reason] | None = None
         self._running = False
         self._underruns = 0
+        # Written by clear_counters():
+        self._cleared = self._totals()
 
     @property
     def validity_s(self) -> float:
@@ -183,10 +191,26 @@ class ChunkBuffer:
             self._reset_reason = reason
             self._generation = next(self._generations)
 
+    @property
+    def withheld(self) -> Reason | None:
+        """Why chunks are withheld from the robot; None where they are not."""
+        return self._withheld
+
+    def withhold(self, reason: Reason) -> None:
+        """Follow no chunk, for `reason`, until `release`; what anyone resets changes nothing."""
+        self._withheld = reason
+        self.reset(reason)
+
+    def release(self, reason: Reason = Reason.NO_CHUNK_YET) -> None:
+        """Follow chunks again, those of observations from now on; until one comes, `reason`."""
+        # In this order: a ticket taken in between is of the old generation, and void.
+        self._withheld = None
+        self.reset(reason)
+
     def ticket(self, inputs: InputTimes | None = None) -> Ticket:
         """Note where the robot is in its actions, at the time of an observation."""
         # The generation is read first: a reset in between makes the ticket void, never wrong.
-        generation = self._generation
+        generation = self._generation if self._withheld is None else _VOID
         return Ticket(self._consumed, generation, inputs)
 
     def put(self, chunk: ActionChunk, ticket: Ticket) -> Delivery:
@@ -259,15 +283,26 @@ class ChunkBuffer:
 
     def counters(self) -> ChunkCounters:
         """What happened so far."""
-        return ChunkCounters(
-            self._chunks, self._replaced, self._late, self._discarded, self._refused,
-            self._underruns, self._consumed)
+        return ChunkCounters(*(
+            total - before for total, before in zip(self._totals(), self._cleared)))
+
+    def clear_counters(self) -> None:
+        """Count from zero."""
+        self._cleared = self._totals()  # the counts themselves have other writers
+
+    def _totals(self) -> tuple[int, ...]:
+        """In the order of ChunkCounters."""
+        return (self._chunks, self._replaced, self._late, self._discarded, self._refused,
+                self._underruns, self._consumed)
 
     def _is_current(self, slot: _Slot | None) -> bool:
         return slot is not None and slot.generation == self._generation
 
     def _gap(self, slot: _Slot | None, now_ns: int) -> Reason | None:
         """Why `slot` has no action for this tick; None where it has one."""
+        withheld = self._withheld
+        if withheld is not None:
+            return withheld
         if not self._is_current(slot):
             return self._reset_reason
         rejected = self._rejected

@@ -20,8 +20,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 import threading
 
+from robot_infer.config import Config
 from robot_infer.control.chunks import Reason
-from robot_infer.control.clock import Clock
+from robot_infer.control.clock import NS_PER_S, Clock
 from robot_infer.control.faults import FaultBoard
 from robot_infer.control.recorder import Recorder
 from robot_infer.control.schedule import Period, RateKeeper
@@ -45,6 +46,14 @@ class LoopLimits:
     deadline_ns: int
     stale_ns: int
     max_consecutive_misses: int = 0
+
+    @classmethod
+    def of(cls, config: Config) -> LoopLimits:
+        """Those of the settings."""
+        return cls(
+            round(config.control.deadline_s * NS_PER_S),
+            round(config.diagnostics.input_age_warn_s * NS_PER_S),
+            config.control.max_consecutive_misses)
 
 
 @dataclass(frozen=True)
@@ -88,6 +97,7 @@ class ControlLoop:
         self._prepare = prepare
         self._send_fault: str | None = None
         self._misses = 0  # in a row
+        self._starting_over = False
         self._stages = self._overrun_stages = _Stages(0, 0, 0)
         self._routine = Routine('robot_infer control', self._run)
 
@@ -108,6 +118,10 @@ class ControlLoop:
     def stop(self, timeout_s: float) -> bool:
         """Stop; no command is sent after this returned True."""
         return self._routine.stop(timeout_s)
+
+    def start_over(self) -> None:
+        """Forget a latched stop and the misses in a row, with the next tick; from any thread."""
+        self._starting_over = True
 
     def once(self) -> Command:
         """One tick now, on the caller's thread and schedule."""
@@ -134,6 +148,10 @@ class ControlLoop:
 
     def _decide(self, period: Period, stop: threading.Event | None) -> Command | None:
         """Tick, send and record; None where it was stopped before it sent."""
+        if self._starting_over:
+            self._misses = 0
+            self._tick.release()
+            self._starting_over = False
         command = self._tick.tick(period.started_ns)
         decided_ns = self._clock.now_ns()
         if stop is not None and stop.is_set():
@@ -165,7 +183,8 @@ class ControlLoop:
                 skipped=period.skipped, late=late)
         missed = late or self._tick.wanting
         self._misses = self._misses + period.skipped + 1 if missed else 0
-        if 0 < limits.max_consecutive_misses <= self._misses and self._tick.latched is None:
+        if (0 < limits.max_consecutive_misses <= self._misses and self._tick.latched is None
+                and not self._starting_over):
             self._give_up(limits.max_consecutive_misses)
 
     def _give_up(self, allowed: int) -> None:

@@ -50,7 +50,8 @@ class ControlTick:
       sent; where that is not known, or outside the limits of actions, a command without values.
     - zero: zeros.
     - stop: as hold, and latched: once actions ran out or were refused, no chunk is followed until
-      `reset`. Waiting for a first chunk (at start, after a new instruction) does not latch.
+      `reset` or `release`. Waiting for a first chunk (at start, after a new instruction) does not
+      latch.
 
     Any of them is latched by `stop`, whoever calls it.
     """
@@ -92,8 +93,12 @@ class ControlTick:
         self._wanting = False
 
     def stop(self, reason: Reason) -> None:
-        """Follow no chunk any more, for `reason`, until `reset`."""
+        """Follow no chunk any more, for `reason`, until `reset` or `release`."""
         self._latched = reason
+
+    def release(self) -> None:
+        """Forget a latched stop, but not where the robot was held: it is still there."""
+        self._latched = None
 
     def tick(self, now_ns: int) -> Command:
         """The command of the tick at `now_ns`."""

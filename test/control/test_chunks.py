@@ -23,6 +23,7 @@ import pytest
 from robot_infer.control.chunks import (
     ChunkAction,
     ChunkBuffer,
+    ChunkCounters,
     Delivery,
     InputTimes,
     Reason,
@@ -137,6 +138,35 @@ def test_reset_voids_the_chunk_in_use_and_those_under_way(buffer: ChunkBuffer) -
     assert taken(buffer, 1) == [(3, 0)]
     counters = buffer.counters()
     assert (counters.chunks, counters.discarded, counters.replaced) == (2, 1, 0)
+
+
+def test_withheld_chunks_stay_withheld_whatever_comes_until_they_are_released(
+    buffer: ChunkBuffer,
+) -> None:
+    buffer.put(chunk(1), buffer.ticket())
+    before = buffer.ticket()
+    taken(buffer, 1)
+    buffer.withhold(Reason.DISABLED)
+    meanwhile = buffer.ticket()
+    assert buffer.put(chunk(2), before) is Delivery.DISCARDED
+    assert buffer.put(chunk(3), meanwhile) is Delivery.DISCARDED
+    buffer.refuse(meanwhile, Reason.ACTION_NOT_FINITE)
+    buffer.reset(Reason.INSTRUCTION_CHANGED)
+    assert taken(buffer, 2) == [Reason.DISABLED] * 2 and buffer.withheld is Reason.DISABLED
+    buffer.release(Reason.NO_INSTRUCTION)
+    assert buffer.put(chunk(4), meanwhile) is Delivery.DISCARDED
+    assert taken(buffer, 1) == [Reason.NO_INSTRUCTION] and buffer.withheld is None
+    assert buffer.put(chunk(5), buffer.ticket()) is Delivery.ACCEPTED
+    assert taken(buffer, 1) == [(5, 0)] and buffer.counters().underruns == 0
+
+
+def test_cleared_counters_count_from_zero_and_rows_go_on(buffer: ChunkBuffer) -> None:
+    buffer.put(chunk(1), buffer.ticket())
+    taken(buffer, 2)
+    buffer.clear_counters()
+    assert buffer.counters() == ChunkCounters(0, 0, 0, 0, 0, 0, 0)
+    assert taken(buffer, 2) == [(1, 2), (1, 3)]
+    assert buffer.counters().consumed == 2
 
 
 def test_waiting_after_a_reset_is_no_underrun(buffer: ChunkBuffer) -> None:
