@@ -94,6 +94,7 @@ class Engine:
             denoise_steps=policy.denoise_steps, dtype=config.policy.dtype,
             device=str(self._device), threads=torch.get_num_threads(),
             warm_up_s=time.monotonic() - started, memory=plan.lines,
+            taken_bytes=self._storage.nbytes + self._embeddings.nbytes,
             realtime=(spinning(config.realtime.cuda_spin, self._device),))
 
     @classmethod
@@ -226,13 +227,17 @@ class Engine:
                     got=f'room for {error.expected}', remedy='Mend config.json.') from error
         self.reset()
 
-    def reset(self) -> None:
-        """Forget every prefix and every image embedding; the next step is a cold one."""
+    def forget(self) -> None:
+        """Forget every prefix and every image embedding: the next step is a cold one."""
         if self._read is not None:
             self._read.release()
             self._read = None
         self._cache.clear()
         self._embeddings.clear()
+
+    def reset(self) -> None:
+        """Be as new: forget, and count epochs from the beginning."""
+        self.forget()
         self._epoch = 0
 
     def cache_stats(self) -> CacheStats:

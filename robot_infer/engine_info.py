@@ -27,6 +27,7 @@ class EngineInfo:
     """What was loaded, for status, reports and checks against the configuration.
 
     :param denoise_steps: Euler steps of a full action head.
+    :param memory: what was planned. taken_bytes: what was taken for it.
     :param realtime: what was asked of the device for real time, obtained or not.
     """
 
@@ -43,3 +44,4 @@ class EngineInfo:
     warm_up_s: float
     memory: tuple[MemoryLine, ...]
     realtime: tuple[Outcome, ...] = ()
+    taken_bytes: int = 0

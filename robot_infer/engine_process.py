@@ -19,10 +19,14 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import select
 import signal
 import socket
 import sys
+import threading
+import time
 import traceback
 from typing import TYPE_CHECKING
 
@@ -34,7 +38,8 @@ from robot_infer.errors import ConfigError, RobotInferError
 if TYPE_CHECKING:
     from robot_infer.engine import Engine
 
-METHODS = frozenset({'step', 'reset'})
+METHODS = frozenset({'step', 'forget'})
+_GRACE_S = 2.0  # for a step under way, once nobody waits for it any more
 
 
 def load_engine(config: Config) -> Engine:
@@ -88,11 +93,22 @@ def _failure(error: Exception) -> Answer:
     return Answer(error=error, traceback=where)
 
 
+def _end_when_alone(descriptor: int) -> None:
+    """Wait for the other end to be closed; a step that hangs must not outlive it."""
+    poll = select.poll()
+    poll.register(descriptor, 0)  # a hang-up is told in any case
+    poll.poll()
+    time.sleep(_GRACE_S)
+    os._exit(0)
+
+
 def main() -> int:
     """Serve the process at the other end of the socket pair; returns the exit status."""
     # Ctrl-C reaches every process of a terminal; this one ends when its parent has.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    channel = Channel(socket.socket(fileno=int(sys.argv[1])))
+    end = socket.socket(fileno=int(sys.argv[1]))
+    threading.Thread(target=_end_when_alone, args=(end.fileno(),), daemon=True).start()
+    channel = Channel(end)
     try:
         serve(channel)
     except (EOFError, OSError):

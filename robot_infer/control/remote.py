@@ -101,6 +101,14 @@ class RemoteEngine:
         assert isinstance(chunk, ActionChunk)
         return chunk
 
+    def forget(self) -> None:
+        """Make the next step a cold one (see Engine.forget).
+
+        :raises EngineError: where the process ended before or meanwhile.
+        """
+        if self._process is not None:  # one that is started anew knows nothing
+            self._ask(Request('forget', ()))
+
     def kill(self) -> None:
         """End the process at once, also one that hangs; whoever waits for it gets an error."""
         process = self._process

@@ -84,6 +84,10 @@ class ShortenedEngine:
             budget = replace(budget, horizon=self.horizon)
         return self._engine.step(observation, budget)
 
+    def forget(self) -> None:
+        """Make the next step a cold one."""
+        self._engine.forget()
+
 
 class Reenactment:
     """Goes through a bag once, beside the steps of a run, both in the order of time."""

@@ -56,6 +56,7 @@ class LightSeeker:
 
     The target is (brightness of overhead, brightness of wrist) in 0..1, times `gain`; the word
     `away` in the instruction turns it round. `before_step` runs first and may block or raise.
+    `forgotten_at` has the number of steps made before each `forget`.
     """
 
     info: PolicyInfo = PolicyInfo()
@@ -63,6 +64,7 @@ class LightSeeker:
     horizon: int = HORIZON
     before_step: Callable[[], None] = lambda: None
     observations: list[Observation] = field(default_factory=list)
+    forgotten_at: list[int] = field(default_factory=list)
 
     def step(self, observation: Observation, budget: StepBudget = FULL) -> ActionChunk:
         """One inference step."""
@@ -78,6 +80,10 @@ class LightSeeker:
             {name: frame.stamp_ns for name, frame in observation.frames.items()},
             observation.state.stamp_ns,
             StepReport(epoch, {'vision': 0.002, 'denoise': 0.003}, 10, 4, 2, 3, 16))
+
+    def forget(self) -> None:
+        """Make the next step a cold one."""
+        self.forgotten_at.append(len(self.observations))
 
     def target(self, observation: Observation) -> np.ndarray:
         """Where the images and the words say to go."""

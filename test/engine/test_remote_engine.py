@@ -61,8 +61,20 @@ def test_it_gives_the_same_bits_as_an_engine_in_this_process(remote) -> None:
             assert near.frame_stamps_ns == far.frame_stamps_ns
             assert near.report.tokens_computed == far.report.tokens_computed
     assert remote.info.memory == here.info.memory
+    planned = sum(line.num_bytes for line in here.info.memory)
+    assert remote.info.taken_bytes == here.info.taken_bytes == planned > 0
     assert (remote.info.horizon, remote.info.family) == (here.info.horizon, 'smolvla')
     here.close()
+
+
+def test_what_it_was_told_to_forget_is_computed_again_and_epochs_go_on(remote) -> None:
+    warm = [remote.step(observation(6)) for _ in range(2)][-1]
+    assert warm.report.tokens_computed < warm.report.tokens_total
+    remote.forget()
+    cold = remote.step(observation(6))
+    assert cold.report.tokens_computed == cold.report.tokens_total
+    assert cold.report.cameras_encoded == 2 and cold.epoch == warm.epoch + 1
+    assert np.array_equal(cold.values, warm.values)
 
 
 def test_what_is_raised_over_there_is_raised_here(remote) -> None:
