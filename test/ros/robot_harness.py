@@ -28,6 +28,7 @@ import sys
 import time
 
 from action_stream import Action
+from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from lifecycle_msgs.srv import ChangeState, GetState
 from rcl_interfaces.srv import DescribeParameters, SetParametersAtomically
@@ -36,7 +37,9 @@ from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.parameter import Parameter
+from rclpy.publisher import Publisher
 from rclpy.qos import DurabilityPolicy, QoSProfile, qos_profile_sensor_data
+from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Image, JointState
 from std_msgs.msg import Float64MultiArray, String
 from trajectory_msgs.msg import JointTrajectory
@@ -54,6 +57,7 @@ BASELINE = {
     'control.action_low': [], 'control.action_high': [], 'inference.rate_hz': 10.0,
     'diagnostics.period_s': 0.5, 'diagnostics.publish_steps': False,
     'control.max_consecutive_misses': 0, 'control.deactivate_on_stop': False,
+    'use_sim_time': False,
     'policy.process': False,  # configures in a fraction of the time; test_engine_process.py has it
 }
 _LISTS = {'control.action_low': Parameter.Type.DOUBLE_ARRAY,
@@ -69,16 +73,47 @@ def good_image() -> Image:
     return image
 
 
+def to_stamp(time_ns: int) -> Time:
+    """Nanoseconds as a stamp."""
+    return Time(sec=time_ns // 1_000_000_000, nanosec=time_ns % 1_000_000_000)
+
+
 def good_state() -> JointState:
     """The robot stands at POSITION."""
     return JointState(name=list(JOINTS), position=list(POSITION))
+
+
+class SimulatedTime:
+    """Time as a simulator or a bag has it: it passes, it may be set, it may stand still."""
+
+    def __init__(self) -> None:
+        self._ahead_ns, self._stands_at_ns = 0, 0
+
+    def now_ns(self) -> int:
+        """The time now, some while after second 0."""
+        return self._stands_at_ns or time.monotonic_ns() + self._ahead_ns
+
+    def jump(self, seconds: float) -> None:
+        """Set it forward, or back."""
+        self._ahead_ns += round(seconds * 1e9)
+
+    def stand(self) -> None:
+        """Let it stand still."""
+        self._stands_at_ns = self.now_ns()
+
+    def go_on(self) -> None:
+        """Let it pass again, from where it stood."""
+        self._ahead_ns = self._stands_at_ns - time.monotonic_ns()
+        self._stands_at_ns = 0
 
 
 class Robot:
     """What a robot has around the node: cameras, joints, an operator, and a place for actions.
 
     `image` and `state` make what is sent 20 times a second while a test waits; None sends nothing.
-    `images` has cameras that send something else than `image`.
+    `images` has cameras that send something else than `image`. `stamp` makes the stamp of a
+    camera's image or of 'joint_states' out of the time now, in ns. `clock`, where there is one,
+    is that time, and is sent on /clock before them.
 
     :param name: of the node, as `~` resolves: with its namespace, where the robot is then too.
     """
@@ -96,6 +131,7 @@ class Robot:
             Image, f'{camera}/image', qos_profile_sensor_data) for camera in CAMERAS}
         self._joints = self.node.create_publisher(JointState, 'joint_states', 10)
         self._operator = self.node.create_publisher(String, 'instruction', 10)
+        self._time: Publisher | None = None
         self.actions: list[Action] = []  # tuples of values; see action_stream.py
         self.status = DiagnosticStatus()
         self.diagnostics: dict[str, DiagnosticStatus] = {}
@@ -115,6 +151,11 @@ class Robot:
         self.image: Callable[[], Image | None] = good_image
         self.images: dict[str, Callable[[], Image | None]] = {}
         self.state: Callable[[], JointState | None] = good_state
+        self.stamp: Callable[[str, int], int] = lambda topic, now_ns: now_ns
+        self.clock: SimulatedTime | None = None
+        if self._time is not None:
+            self.node.destroy_publisher(self._time)
+            self._time = None
         self.actions.clear()
 
     def close(self) -> None:
@@ -240,16 +281,24 @@ class Robot:
             self.node.destroy_client(client)
 
     def _send(self) -> None:
-        stamp = self.node.get_clock().now().to_msg()
+        now_ns = self.node.get_clock().now().nanoseconds if self.clock is None else self._tick()
         for camera, publisher in self._cameras.items():
             image = self.images.get(camera, self.image)()
             if image is not None:
-                image.header.stamp = stamp
+                image.header.stamp = to_stamp(self.stamp(camera, now_ns))
                 publisher.publish(image)
         state = self.state()
         if state is not None:
-            state.header.stamp = stamp
+            state.header.stamp = to_stamp(self.stamp('joint_states', now_ns))
             self._joints.publish(state)
+
+    def _tick(self) -> int:
+        """Send the simulated time, and return it."""
+        if self._time is None:
+            self._time = self.node.create_publisher(Clock, '/clock', 10)
+        now_ns = self.clock.now_ns()
+        self._time.publish(Clock(clock=to_stamp(now_ns)))
+        return now_ns
 
     def _on_trajectory(self, message: JointTrajectory, info: Mapping[str, int]) -> None:
         assert tuple(message.joint_names) == JOINTS
