@@ -24,7 +24,7 @@ lock-step (`PolicyOracle`). Nothing here waits or talks to the node.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,7 +38,7 @@ from robot_infer.types import Observation, RobotState
 
 Values = tuple[float, ...]
 Chunk = tuple[Values, ...]
-_START = -1  # row: none of the phase was sent yet
+_ANY_ROW = 10**9  # after a hold a chunk may begin anywhere
 
 
 class Action(tuple):
@@ -78,10 +78,12 @@ class Follow:
         self._places = {row: place for chunk in chunks for place, row in enumerate(chunk)}
         self._first_row = first_row
 
-    def begins(self, value: Values, before: Values | None) -> int | None:
+    def begins(self, value: Values, before: Values | None, highest_row: int) -> int | None:
         """The row that `value` is at the begin of this phase; None where it may not be."""
         row = self._places.get(value)
-        return row if self._first_row in (None, row) else None
+        if row is None or row > highest_row or self._first_row not in (None, row):
+            return None
+        return row
 
     def goes_on(self, value: Values, before: Values, row: int, lost: int) -> int | None:
         """The row of the next action; None where it may not be one of this phase."""
@@ -100,13 +102,13 @@ class Hold:
     def __init__(self, at: Values | None = None, at_least: int = 1) -> None:
         self.at, self.at_least = at, at_least
 
-    def begins(self, value: Values, before: Values | None) -> int | None:
-        """0 where `value` is the one to be held."""
-        return 0 if value == (before if self.at is None else self.at) else None
+    def begins(self, value: Values, before: Values | None, highest_row: int) -> int | None:
+        """`_ANY_ROW` where `value` is the one to be held."""
+        return _ANY_ROW if value == (before if self.at is None else self.at) else None
 
     def goes_on(self, value: Values, before: Values, row: int, lost: int) -> int | None:
-        """0 where `value` is held."""
-        return 0 if value == before else None
+        """`_ANY_ROW` where `value` is held."""
+        return _ANY_ROW if value == before else None
 
     def __str__(self) -> str:
         return f'hold of {"the last action" if self.at is None else self.at}'
@@ -125,13 +127,14 @@ class _Place:
 
 
 def expect_stream(actions: Sequence[Values], *phases: Phase) -> tuple[int, ...]:
-    """See that `actions`, all of them, are these phases in this order, each at least once.
+    """See that `actions`, all of them, are these phases in this order and nothing else.
 
-    Returns the index at which each phase began. A phase begins as early as the rest allows.
+    A phase of `at_least` 0 may be missing. Returns the index at which each phase began; it begins
+    as early as the rest allows.
     """
     assert actions, 'no action at all'
-    at = {_Place(0, phases[0].begins(actions[0], None), 1): (0,)}
-    at = {place: begun for place, begun in at.items() if place.row is not None}
+    before_all = _Place(-1, _ANY_ROW, 0)
+    at = dict(_later(before_all, (), None, actions[0], 0, 0, phases))
     assert at, f'action 0 is {tuple(actions[0])}, expected {phases[0]}'
     for index in range(1, len(actions)):
         following = _next(at, actions[index - 1], actions[index], index, phases)
@@ -161,11 +164,24 @@ def _next(
         row = phase.goes_on(value, before, place.row, lost)
         if row is not None:
             add(_Place(place.phase, row, min(place.count + 1, phase.at_least)), begun)
-        if place.count >= phase.at_least and place.phase + 1 < len(phases):
-            row = phases[place.phase + 1].begins(value, before)
-            if row is not None:
-                add(_Place(place.phase + 1, row, 1), (*begun, index))
+        if place.count >= phase.at_least:
+            for later, begun_later in _later(place, begun, before, value, index, lost, phases):
+                add(later, begun_later)
     return found
+
+
+def _later(
+    place: _Place, begun: tuple[int, ...], before: Values | None, value: Values, index: int,
+    lost: int, phases: Sequence[Phase],
+) -> Iterator[tuple[_Place, tuple[int, ...]]]:
+    """The phases behind `place` that `value` may begin."""
+    for number in range(place.phase + 1, len(phases)):
+        begun = (*begun, index)
+        row = phases[number].begins(value, before, place.row + 1 + lost)
+        if row is not None:
+            yield _Place(number, row, min(1, phases[number].at_least)), begun
+        if phases[number].at_least > 0:
+            return
 
 
 def _complaint(
@@ -179,7 +195,8 @@ def _complaint(
 
 
 def _words(place: _Place, phases: Sequence[Phase]) -> str:
-    return f'row {place.row} of phase {place.phase}, {phases[place.phase]}'
+    row = '' if place.row == _ANY_ROW else f'row {place.row} of '
+    return f'{row}phase {place.phase}, {phases[place.phase]} ({place.count} of it counted)'
 
 
 class PolicyOracle:

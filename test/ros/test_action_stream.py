@@ -36,6 +36,21 @@ def test_phases_in_their_order(stream, actions, begun):
     assert stream.expect_stream(actions, *phases) == begun
 
 
+@pytest.mark.parametrize('actions, begun', [
+    ([A[0], A[1]], (0, 0)), ([HOME, A[0], A[1]], (0, 1)), ([HOME, A[1], A[1]], (0, 1))])
+def test_a_phase_may_be_missing_where_none_of_it_is_asked_for(stream, actions, begun):
+    phases = stream.Hold(at=HOME, at_least=0), stream.Follow(A, at_least=2)
+    assert stream.expect_stream(actions, *phases) == begun
+
+
+def test_a_chunk_of_something_else_takes_over_without_jumping_over_an_action(stream):
+    phases = stream.Follow(A), stream.Follow(B)
+    stream.expect_stream([A[0], B[1], B[2]], *phases)
+    stream.expect_stream([A[0], A[0], B[0]], *phases)
+    with pytest.raises(AssertionError, match='may not follow'):
+        stream.expect_stream([A[0], B[2]], *phases)
+
+
 @pytest.mark.parametrize('actions', [
     [],
     [A[0]],
@@ -62,7 +77,7 @@ def test_an_action_may_be_missing_only_where_the_middleware_says_that_it_was_los
             A[row], {'publication_sequence_number': number, 'source_timestamp': 0}))
     assert stream.expect_stream(heard, stream.Follow(A)) == (0,)
     heard[1].number = 8
-    with pytest.raises(AssertionError, match='may not follow row 0'):
+    with pytest.raises(AssertionError, match='may not follow row 0 of phase 0'):
         stream.expect_stream(heard, stream.Follow(A))
 
 
