@@ -57,7 +57,6 @@ BASELINE = {
     'control.action_low': [], 'control.action_high': [], 'inference.rate_hz': 10.0,
     'diagnostics.period_s': 0.5, 'diagnostics.publish_steps': False,
     'control.max_consecutive_misses': 0, 'control.deactivate_on_stop': False,
-    'use_sim_time': False,
     'policy.process': False,  # configures in a fraction of the time; test_engine_process.py has it
 }
 _LISTS = {'control.action_low': Parameter.Type.DOUBLE_ARRAY,
