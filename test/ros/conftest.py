@@ -65,8 +65,10 @@ def chunk_of(harness, stream, checkpoint: Path) -> Callable[..., Chunk]:
     Of what the robot sends by itself where nothing else is given: instruction, images (by camera,
     those that differ), positions.
     """
+    known = Config().flat()
     oracle = stream.PolicyOracle(Config.from_flat({
-        **harness.BASELINE, 'policy.checkpoint': str(checkpoint), 'policy.threads': 1}))
+        **{name: value for name, value in harness.BASELINE.items() if name in known},
+        'policy.checkpoint': str(checkpoint), 'policy.threads': 1}))
 
     def make(
         instruction: str = 'move to the red cube', *, positions: tuple[float, ...] | None = None,
