@@ -32,7 +32,7 @@ from pydantic_core import PydanticUndefined
 
 from robot_infer.config_checks import check_together
 from robot_infer.errors import ConfigError
-from robot_infer.parameter_file import read_parameter_file
+from robot_infer.parameter_file import placed, read_parameter_file
 
 Value = Union[bool, int, float, str, Tuple[str, ...], Tuple[float, ...]]
 
@@ -306,9 +306,14 @@ class Config(_Group):
     def from_yaml(cls, path: Path | str) -> Config:
         """Read a ROS 2 parameter file: `/**: ros__parameters: group: name: value`.
 
-        :raises ConfigError: where the file is missing, is not such a file, or a key is wrong.
+        :raises ConfigError: where the file is missing, is not such a file, or a key is wrong; it
+            says in which line.
         """
-        return cls.from_flat(read_parameter_file(Path(path)))
+        given = read_parameter_file(Path(path))
+        try:
+            return cls.from_flat({name: each.value for name, each in given.items()})
+        except ConfigError as error:
+            raise placed(error, given) from error
 
     def flat(self) -> dict[str, Value]:
         """All values by dotted name."""
