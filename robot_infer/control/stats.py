@@ -25,11 +25,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robot_infer.control.chunks import InputTimes
 from robot_infer.control.clock import NS_PER_S
 from robot_infer.control.ladder import FULL_STEP, Plan, Rung
-from robot_infer.control.window import SIZE, Summary, Window
+from robot_infer.control.window import SIZE, Summary, Tail, Window
 from robot_infer.types import Command, Source, StepReport
 
 
@@ -73,6 +74,9 @@ class DeadlineStatus:
     start to sent, of which decide_s to have the command and publish_s to send it. input_age_s:
     from the receipt of the oldest frame to the tick that uses it. end_to_end_s: from the stamp of
     the oldest frame to sent, where stamps are trusted.
+
+    started_ns: start of the newest tick; None before the first. missed_in_window: deadlines missed
+    by the ticks that the windows hold, or before one of them.
     """
 
     counters: TickCounters
@@ -83,6 +87,8 @@ class DeadlineStatus:
     publish_s: Summary
     input_age_s: Summary
     end_to_end_s: Summary
+    started_ns: int | None = None
+    missed_in_window: int = 0
 
 
 class DeadlineStatistics:
@@ -98,6 +104,7 @@ class DeadlineStatistics:
         self._publish = Window(size)
         self._input_age = Window(size)
         self._end_to_end = Window(size)
+        self._missed = Window(size)
 
     def record(
         self, command: Command, inputs: InputTimes | None, *, scheduled_ns: int, started_ns: int,
@@ -122,18 +129,27 @@ class DeadlineStatistics:
             self._input_age.add(age_ns / NS_PER_S)
             if inputs.captured_ns is not None:
                 self._end_to_end.add((finished_ns - inputs.captured_ns) / NS_PER_S)
-        self._count(command, skipped, lateness_ns > deadline_ns, stale)
+        late = lateness_ns > deadline_ns
+        self._missed.add(skipped + late)
+        self._count(command, skipped, late, stale)
 
     def status(self) -> DeadlineStatus:
         """The figures now."""
         return DeadlineStatus(
             self._counters, self._lateness.summary(), self._period.summary(),
             self._execution.summary(), self._decide.summary(), self._publish.summary(),
-            self._input_age.summary(), self._end_to_end.summary())
+            self._input_age.summary(), self._end_to_end.summary(), self._started_ns,
+            int(self._missed.values().sum()))
 
-    def lateness_s(self) -> np.ndarray:
-        """Lateness of the newest ticks, the oldest first, for histograms."""
-        return self._lateness.values()
+    @property
+    def lateness(self) -> Window:
+        """Seconds that each tick began late."""
+        return self._lateness
+
+    @property
+    def execution(self) -> Window:
+        """Seconds from the start of each tick to its action sent."""
+        return self._execution
 
     def _count(self, command: Command, skipped: int, late: bool, stale: bool) -> None:
         old = self._counters
@@ -230,6 +246,11 @@ class StageStatistics:
             steps=1, late=int(late), tokens_total=report.tokens_total if report else 0,
             tokens_computed=report.tokens_computed if report else 0)
 
+    @property
+    def step(self) -> Window:
+        """Seconds of each step."""
+        return self._step
+
     def status(self) -> InferenceStatus:
         """The figures now."""
         stages = list(self._stages.items())  # one atomic copy: the worker may add a stage
@@ -249,3 +270,27 @@ class StageStatistics:
         self._counters = InferenceCounters(
             **{name: getattr(old, name) + more.get(name, 0)
                for name in InferenceCounters.__dataclass_fields__})
+
+
+@dataclass(frozen=True)
+class Times:
+    """The times of every tick and step since they were taken last, in seconds, the oldest first.
+
+    lateness_s, execution_s: of the ticks. step_s: of the steps that gave a chunk.
+    """
+
+    lateness_s: NDArray[np.float64]
+    execution_s: NDArray[np.float64]
+    step_s: NDArray[np.float64]
+
+
+class TimesReader:
+    """Reads each time once, for plots; the loops take no notice of it."""
+
+    def __init__(self) -> None:
+        self._lateness, self._execution, self._step = Tail(), Tail(), Tail()
+
+    def take(self, ticks: DeadlineStatistics, steps: StageStatistics) -> Times:
+        """What is new, also where other statistics have taken the place of those before."""
+        return Times(self._lateness.take(ticks.lateness), self._execution.take(ticks.execution),
+                     self._step.take(steps.step))

@@ -49,7 +49,10 @@ def judge_ticks(
         return ()
     measured_hz = 1.0 / status.period_s.mean
     std_s, execution_s = status.period_s.std, status.execution_s.p99
+    missed = status.missed_in_window
     findings = [
+        _judge(missed, 0, float('inf'),
+               f'{missed} deadlines missed in the last {status.lateness_s.window} ticks'),
         _judge(abs(measured_hz - wanted_hz), limits.periodicity_mean_error_warn_hz,
                limits.periodicity_mean_error_error_hz,
                f'{measured_hz:.1f} Hz measured, {wanted_hz:.1f} Hz wanted'),

@@ -91,6 +91,15 @@ class Window:
         """A copy of the values, the oldest first."""
         return self._newest(self._count)
 
+    def since(self, count: int) -> tuple[NDArray[np.float64], int]:
+        """The values added after the first `count`, the oldest first, and how many there are now.
+
+        Where that is more than the window holds, the oldest of them are lost.
+        """
+        now = self._count
+        newest = self._newest(now)
+        return newest[len(newest) - min(now - count, len(newest)):], now
+
     def summary(self) -> Summary:
         """The distribution of the values now in the window, and of all since the reset."""
         with self._reading:
@@ -126,6 +135,24 @@ class Window:
         return SinceReset(
             int(self._sketch.count), quantile(0.5), quantile(0.99), quantile(0.999),
             self._largest)
+
+
+class Tail:
+    """Takes every value of a window once; goes over to the window that takes its place."""
+
+    def __init__(self) -> None:
+        self._window: Window | None = None
+        self._taken = 0
+
+    def take(self, window: Window) -> NDArray[np.float64]:
+        """The values since the last call, the oldest first."""
+        rest = np.empty(0)
+        if window is not self._window:
+            if self._window is not None:
+                rest, _ = self._window.since(self._taken)
+            self._window, self._taken = window, 0
+        fresh, self._taken = window.since(self._taken)
+        return np.concatenate((rest, fresh))
 
 
 def nearest_rank(ordered: NDArray[np.float64], percent: int) -> float:

@@ -183,7 +183,7 @@ def test_on_the_real_clock_the_schedule_neither_drifts_nor_loses_a_period(
     wait_for(lambda: rig.runtime.status().deadline.counters.ticks >= 40)
     assert rig.runtime._loop.stop(20.0) is True
     deadline = rig.runtime.status().deadline
-    lateness_s = rig.runtime._loop.statistics.lateness_s()
+    lateness_s = rig.runtime._loop.statistics.lateness.values()
     scheduled_s = (deadline.period_s.mean * deadline.period_s.count
                    - lateness_s[-1] + lateness_s[0])
     periods = deadline.counters.ticks - 1 + deadline.counters.skipped

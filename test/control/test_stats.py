@@ -21,7 +21,7 @@ import threading
 import numpy as np
 
 from robot_infer.control.chunks import InputTimes
-from robot_infer.control.stats import DeadlineStatistics, StageStatistics
+from robot_infer.control.stats import DeadlineStatistics, StageStatistics, TimesReader
 from robot_infer.types import Command, Source, StepReport
 
 MS = 1_000_000
@@ -67,13 +67,43 @@ def test_a_deadline_kept_ends_the_run_of_misses_that_skipped_periods_belong_to()
     assert (counters.missed, counters.consecutive, counters.max_consecutive) == (4, 1, 3)
 
 
+def test_missed_deadlines_leave_the_window_with_their_ticks() -> None:
+    statistics = DeadlineStatistics(3)
+    assert statistics.status().started_ns is None
+    record(statistics, CHUNK, 0, late_ms=9)
+    record(statistics, CHUNK, 60, skipped=2)
+    assert statistics.status().missed_in_window == 3
+    assert statistics.status().started_ns == 60 * MS
+    record(statistics, CHUNK, 80)
+    assert statistics.status().missed_in_window == 3
+    record(statistics, CHUNK, 100)
+    assert statistics.status().missed_in_window == 2
+    record(statistics, CHUNK, 120)
+    status = statistics.status()
+    assert (status.missed_in_window, status.counters.missed) == (0, 3)
+
+
+def test_a_reader_gets_each_time_once_also_when_the_statistics_begin_anew() -> None:
+    reader, ticks, steps = TimesReader(), DeadlineStatistics(), StageStatistics()
+    record(ticks, CHUNK, 0, late_ms=3)
+    times = reader.take(ticks, steps)
+    assert (times.lateness_s.tolist(), times.execution_s.tolist()) == ([0.003], [0.002])
+    assert times.step_s.tolist() == []
+    record(ticks, CHUNK, 20, late_ms=1)
+    cleared = DeadlineStatistics()
+    record(cleared, CHUNK, 40, late_ms=2)
+    steps.record(None, wait_s=None, began_ns=0, observed_ns=1, finished_ns=7 * MS, late=False)
+    times = reader.take(cleared, steps)
+    assert times.lateness_s.tolist() == [0.001, 0.002] and times.step_s.tolist() == [0.007]
+
+
 def test_times_are_taken_from_start_to_start_and_to_sent() -> None:
     statistics = DeadlineStatistics()
     record(statistics, CHUNK, 0, inputs=InputTimes(-30 * MS, -50 * MS))
     record(statistics, CHUNK, 20, late_ms=3, inputs=InputTimes(-30 * MS, None))
     record(statistics, hold('chunk_exhausted'), 40)
     status = statistics.status()
-    assert statistics.lateness_s().tolist() == [0.0, 0.003, 0.0]
+    assert statistics.lateness.values().tolist() == [0.0, 0.003, 0.0]
     assert (status.period_s.count, status.period_s.max) == (2, 0.023)
     assert (status.execution_s.max, status.decide_s.max, status.publish_s.max) == (
         0.002, 0.0005, 0.0015)

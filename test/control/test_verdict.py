@@ -29,7 +29,7 @@ LIMITS = DiagnosticsSettings()
 GOOD = replace(
     DeadlineStatistics().status(), period_s=Summary(count=100, mean=1 / 30, std=0.001),
     execution_s=Summary(count=100, p99=0.001), input_age_s=Summary(count=100, p99=0.2),
-    end_to_end_s=Summary(count=100, p99=0.3))
+    end_to_end_s=Summary(count=100, p99=0.3), lateness_s=Summary(count=500, window=100))
 
 
 def test_what_is_within_its_thresholds_is_not_spoken_of() -> None:
@@ -44,6 +44,7 @@ def test_what_is_within_its_thresholds_is_not_spoken_of() -> None:
     ({'period_s': Summary(count=100, mean=1 / 30, std=0.06)}, Severity.ERROR, '60.0 ms'),
     ({'execution_s': Summary(count=100, p99=0.006)}, Severity.WARN, 'up to 6.0 ms'),
     ({'execution_s': Summary(count=100, p99=0.03)}, Severity.ERROR, 'up to 30.0 ms'),
+    ({'missed_in_window': 2}, Severity.WARN, '2 deadlines missed in the last 100 ticks'),
     ({'input_age_s': Summary(count=100, p99=0.6)}, Severity.WARN, 'frames are up to 600 ms'),
     ({'end_to_end_s': Summary(count=100, p99=0.8)}, Severity.WARN, 'up to 800 ms'),
 ])

@@ -22,7 +22,7 @@ from hypothesis import given, strategies
 import numpy as np
 import pytest
 
-from robot_infer.control.window import SinceReset, Summary, Window
+from robot_infer.control.window import SinceReset, Summary, Tail, Window
 
 
 @given(strategies.lists(strategies.floats(-1e6, 1e6), min_size=1, max_size=60),
@@ -92,3 +92,19 @@ def test_values_that_nobody_looked_at_in_time_are_not_counted_as_seen() -> None:
         window.add(value)
     assert (window.summary().count, window.summary().since_reset.count) == (25, 10)
     assert Window(4).summary().since_reset == SinceReset()
+
+
+def test_a_tail_takes_every_value_once_also_over_the_change_to_another_window() -> None:
+    tail, window = Tail(), Window(4)
+    for value in (1.0, 2.0):
+        window.add(value)
+    assert tail.take(window).tolist() == [1.0, 2.0]
+    assert tail.take(window).tolist() == []
+    window.add(3.0)
+    other = Window(4)
+    other.add(9.0)
+    assert tail.take(other).tolist() == [3.0, 9.0]
+    for value in range(6):
+        other.add(float(value))
+    assert tail.take(other).tolist() == [2.0, 3.0, 4.0, 5.0], 'what the ring has lost is lost'
+    assert tail.take(other).tolist() == []
