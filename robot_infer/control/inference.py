@@ -82,6 +82,10 @@ class Engine(Protocol):
 @dataclass(frozen=True)
 class Pending:
     """A chunk on its way from the policy to the robot, with the ticket of its observation.
+    def forget(self) -> None:
+        """Forget all that was kept for reuse: the next step is a cold one."""
+        ...
+
 
     observe_s: what reading the inputs and decoding the frames took; ended_ns: when it was there.
     """
@@ -105,6 +109,7 @@ class Inference:
         self.statistics = StageStatistics()
         self._engine = engine
         self._observer = observer
+        self._forgetting = False
         self._buffer = buffer
         self._limits = limits
         self._faults = faults
@@ -126,6 +131,10 @@ class Inference:
         wait_s: how long the worker waited for something new, for the statistics. laddered: do
         less where a full step is predicted to be late.
         """
+    def forget(self) -> None:
+        """Make the next step a cold one; from any thread, the engine is used by one alone."""
+        self._forgetting = True
+
         pending = self.begin(wait_s, laddered=laddered)
         if pending is None or not self.deliver(pending):
             return None
@@ -139,7 +148,10 @@ class Inference:
             self.fail(error)
 
     def begin(self, wait_s: float | None = None, *, laddered: bool = False) -> Pending | None:
-        """Observe and step; None where a fault (now on the board) stands against it."""
+        """Observe and step; None where a fault (now on the board) stands against it.
+
+        While chunks are withheld from the robot none is made; the inputs are only looked at.
+        """
         try:
             began_ns = self._clock.now_ns()
             before = self._still_fresh(began_ns) if laddered else None
@@ -148,6 +160,12 @@ class Inference:
             observed_ns = self._clock.now_ns()
             self._report_inputs(assembly.errors)
             if assembly.observation is None:
+            if self._forgetting:
+                self._engine.forget()
+                self._before, self._forgetting = None, False
+            if self._buffer.withheld is not None:
+                self._report_inputs(self._observer.assemble().errors)
+                return None
                 self.statistics.blocked()
                 return None
             chunk = self._step(assembly, plan.budget)

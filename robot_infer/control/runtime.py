@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from robot_infer.camera import EncodedImage, FrameStore, RawImage
 from robot_infer.config import Config, settings
 from robot_infer.control.chunks import ChunkBuffer, Reason
-from robot_infer.control.clock import NS_PER_S, Clock
+from robot_infer.control.clock import Clock
 from robot_infer.control.faults import FaultBoard
 from robot_infer.control.inference import Engine, Inference, Pending
 from robot_infer.control.instruction import InstructionStore
@@ -42,7 +42,7 @@ from robot_infer.control.realtime import Realtime
 from robot_infer.control.recorder import Recorder
 from robot_infer.control.stamps import StampClock, jump_error
 from robot_infer.control.state import StateStore
-from robot_infer.control.stats import DeadlineStatistics, StageStatistics
+from robot_infer.control.stats import DeadlineStatistics, StageStatistics, Times, TimesReader
 from robot_infer.control.status import RuntimeStatus
 from robot_infer.control.tick import ControlTick
 from robot_infer.control.worker import InferenceWorker
@@ -83,6 +83,7 @@ class Runtime:
         self._realtime = Realtime(config.realtime)
         self._collector = CollectorWatch()
         self._clock_jumps = 0
+        self._times = TimesReader()
         self._lifecycle = threading.Lock()
         self._instructing = threading.Lock()
         self._actions_are_joints = action_dim == len(joints)
@@ -104,8 +105,8 @@ class Runtime:
         self._tick = ControlTick(
             config.control, self._buffer, limits, self._measured, self.faults)
         self._loop = ControlLoop(
-            self._tick, clock, 1.0 / config.control.rate_hz, _limits(config), send, self.faults,
-            recorder, self._realtime.enter_thread)
+            self._tick, clock, 1.0 / config.control.rate_hz, LoopLimits.of(config), send,
+            self.faults, recorder, self._realtime.enter_thread)
         self.reset()
 
     # Messages in, from any thread. None of these raises for bad data: it becomes a fault.
@@ -262,15 +263,57 @@ class Runtime:
     # Settings and figures.
 
     def reset(self) -> None:
-        """Forget chunks, a latched stop, the position last sent, faults and statistics."""
-        self._buffer.reset(
-            Reason.NO_CHUNK_YET if self._instruction.text else Reason.NO_INSTRUCTION)
+        """Forget chunks, a latched stop, the position last sent, faults and statistics.
+
+        Not while it runs: `start_over` is for that.
+        """
+        self._buffer.reset(self._first_reason())
         self._tick.reset()
+    # What an operator may ask for, from any thread, running or not.
+
+    @property
+    def enabled(self) -> bool:
+        """Whether the robot follows the policy; `reset`, `start` and `stop` do not change it."""
+        return self._buffer.withheld is None
+
+    @property
+    def latched(self) -> str:
+        """Why the robot is stopped until `start` or `start_over`; '' where it is not."""
+        latched = self._tick.latched
+        return latched.value if latched else ''
+
+    def disable(self) -> None:
+        """From the next tick on the robot gets the fallback; no step is made until `enable`."""
+        self._buffer.withhold(Reason.DISABLED)
+
+    def enable(self) -> None:
+        """Follow the policy again, with the chunk of an observation from now on."""
+        if not self.enabled:
+            self._buffer.release(self._first_reason())
+            self._worker.notify()
+
+    def start_over(self) -> None:
+        """Forget chunks, a latched stop, faults, statistics and all that was kept for reuse.
+
+        The next step is a cold one. The instruction, the newest inputs and `disable` stand; while
+        it runs, the robot is held where it is until there is a chunk.
+        """
+        with self._lifecycle:
+            self._inference.forget()
+            if self._loop.running:
+                self._buffer.reset(self._first_reason())
+                self._loop.start_over()
+                self.faults.forget()
+                self.clear_statistics()
+            else:
+                self.reset()
+        self._worker.notify()
+
         self.faults.forget()
         self.clear_statistics()
 
     def clear_statistics(self) -> None:
-        """Begin the statistics of ticks and steps anew."""
+        """Begin the statistics of ticks, steps and chunks anew."""
         self._loop.statistics = DeadlineStatistics()
         self._inference.statistics = StageStatistics()
         self._collector.clear()
@@ -280,8 +323,13 @@ class Runtime:
 
         :param given: the names that somebody set now. Only where instruction.text is among them
             is it an instruction: another change must not revive one that has ended since.
+        self._buffer.clear_counters()
         :raises ConfigError: where a setting that may not change differs.
         :raises InstructionError: where instruction.text is refused; as with `set_instruction`,
+    def _first_reason(self) -> Reason:
+        """What the robot waits for before the first chunk."""
+        return Reason.NO_CHUNK_YET if self._instruction.text else Reason.NO_INSTRUCTION
+
             the old instruction has ended all the same.
         """
         old, new = self._config.flat(), config.flat()
@@ -298,7 +346,7 @@ class Runtime:
         self._state.max_age_s = config.state.max_age_s
         self._buffer.validity_s = config.control.chunk_validity_s
         self._inference.apply_live(config)
-        self._loop.limits = _limits(config)
+        self._loop.limits = LoopLimits.of(config)
         self._worker.rate_hz = config.inference.rate_hz
 
     def take_warnings(self) -> tuple[str, ...]:
@@ -309,13 +357,13 @@ class Runtime:
     def status(self) -> RuntimeStatus:
         """Everything at this moment; may be called from any thread, at any time."""
         inference = self._inference.statistics.status()
-        report, latched = inference.report, self._tick.latched
+        report = inference.report
         history = self.faults.seen()
         return RuntimeStatus(
             time_ns=self._clock.now_ns(), running=self.running, worker_alive=self._worker.alive,
             faults=tuple(fault for fault in history if fault.active), fault_history=history,
             instruction=self._instruction.text, last_command=self._loop.last_command,
-            latched=latched.value if latched else '', chunk_remaining=self._buffer.remaining(),
+            enabled=self.enabled, latched=self.latched, chunk_remaining=self._buffer.remaining(),
             chunks=self._buffer.counters(), deadline=self._loop.statistics.status(),
             inference=inference,
             cameras={name: self.frames.counters(name) for name in self._config.cameras.names},
@@ -323,15 +371,13 @@ class Runtime:
             pages_total=report.pages_total if report else 0,
             clock_jumps=self._clock_jumps, gc_pause_s=self._collector.pauses_s.summary(),
             resident_bytes=resident_bytes(),
+    def take_times(self) -> Times:
+        """The times of each tick and step since the last call; for one reader."""
+        return self._times.take(self._loop.statistics, self._inference.statistics)
+
             realtime=(*self._realtime.outcomes(), *self._engine.info.realtime))
 
     def _measured(self, now_ns: int) -> NDArray[np.float64] | None:
         """The measured position where actions are positions of the joints, else None."""
         return self._state.measured(now_ns) if self._actions_are_joints else None
-
-
-def _limits(config: Config) -> LoopLimits:
-    control = config.control
-    return LoopLimits(
-        round(control.deadline_s * NS_PER_S),
-        round(config.diagnostics.input_age_warn_s * NS_PER_S), control.max_consecutive_misses)
+            camera_faults={name: self.frames.fault(name) for name in self._config.cameras.names},

@@ -25,6 +25,7 @@ from robot_infer.control.faults import Fault
 from robot_infer.control.realtime import Outcome
 from robot_infer.control.stats import DeadlineStatus, InferenceStatus
 from robot_infer.control.window import Summary
+from robot_infer.errors import FrameError
 from robot_infer.types import Command
 
 
@@ -36,8 +37,10 @@ class RuntimeStatus:
     :param worker_alive: whether the inference thread is at work (it may hang after a stop).
     :param faults: those there now. fault_history: every one since the start, with its counts.
     :param instruction: the one in force; '' where there is none.
+    :param enabled: whether the robot follows the policy; an operator may have disabled that.
     :param latched: why fallback `stop` holds the robot until the next start; '' where it does not.
     :param chunk_remaining: actions left in the chunk in use.
+    :param camera_faults: why the last image of a camera could not be used; None where it could.
     :param clock_jumps: of the stamps' clock, since the runtime was made.
     :param gc_pause_s: pauses of the garbage collector. resident_bytes: of this process.
     :param realtime: what became of each real-time setting.
@@ -51,12 +54,14 @@ class RuntimeStatus:
     fault_history: tuple[Fault, ...]
     instruction: str
     last_command: Command | None
+    enabled: bool
     latched: str
     chunk_remaining: int
     chunks: ChunkCounters
     deadline: DeadlineStatus
     inference: InferenceStatus
     cameras: Mapping[str, CameraCounters]
+    camera_faults: Mapping[str, FrameError | None]
     pages_used: int
     pages_total: int
     clock_jumps: int
