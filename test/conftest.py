@@ -12,7 +12,11 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""For all tests: one thread. More threads than idle cores slow tiny shapes down twentyfold."""
+"""For all tests: one thread, and Triton's interpreter where there is no GPU.
+
+More threads than idle cores slow tiny shapes down twentyfold. Triton decides between compiler and
+interpreter when a kernel is defined, so the choice stands before anything may import one.
+"""
 
 from __future__ import annotations
 
@@ -20,3 +24,8 @@ import os
 
 os.environ.setdefault('OMP_NUM_THREADS', '1')
 os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
+
+import torch  # noqa: E402 - the threads come first
+
+if not torch.cuda.is_available():
+    os.environ.setdefault('TRITON_INTERPRET', '1')

@@ -12,18 +12,52 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Keys and values in poisoned pages, for the tests of the kernels."""
+"""Keys and values in poisoned pages, and the interpreter of Triton, for the tests of the kernels.
+
+A test marked `gpu` runs Triton kernels: on the GPU where there is one (`pytest -m gpu`), else in
+Triton's interpreter, corrected and watched (interpreter.py). It puts its tensors on `device`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+import importlib.util
 import math
+from pathlib import Path
+import sys
 
 import pytest
 import torch
 
 from robot_infer_kernels import append_kv
+
+HAS_TRITON = importlib.util.find_spec('triton') is not None
+sys.path.insert(0, str(Path(__file__).parent))
+try:
+    if HAS_TRITON:
+        import interpreter
+finally:
+    sys.path.pop(0)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what needs Triton where it is missing, and say how to get it."""
+    if not HAS_TRITON and item.get_closest_marker('gpu'):
+        pytest.skip("triton is not installed: pip install 'robot_infer[check]'")
+
+
+@pytest.fixture(scope='session', autouse=HAS_TRITON)
+def _fair_interpreter() -> None:
+    """Correct and watch the interpreter, where kernels run in it."""
+    if interpreter.interpreting():
+        interpreter.install()
+
+
+@pytest.fixture(scope='session')
+def device() -> torch.device:
+    """Where the tensors of a test marked `gpu` belong."""
+    return torch.device('cuda' if torch.cuda.is_available() else 'cpu')
 
 
 @dataclass(frozen=True)
