@@ -78,14 +78,14 @@ class Engine(Protocol):
         """One inference step."""
         ...
 
-
-@dataclass(frozen=True)
-class Pending:
-    """A chunk on its way from the policy to the robot, with the ticket of its observation.
     def forget(self) -> None:
         """Forget all that was kept for reuse: the next step is a cold one."""
         ...
 
+
+@dataclass(frozen=True)
+class Pending:
+    """A chunk on its way from the policy to the robot, with the ticket of its observation.
 
     observe_s: what reading the inputs and decoding the frames took; ended_ns: when it was there.
     """
@@ -105,11 +105,11 @@ class Inference:
     ) -> None:
         self._ladder = Ladder(config.inference, engine.info, config.control.rate_hz)
         self._before: Assembly | None = None  # of the last step with frames of its own
+        self._forgetting = False
         self.apply_live(config)
         self.statistics = StageStatistics()
         self._engine = engine
         self._observer = observer
-        self._forgetting = False
         self._buffer = buffer
         self._limits = limits
         self._faults = faults
@@ -125,16 +125,16 @@ class Inference:
         self._max_age_ns = round(config.cameras.max_age_s * NS_PER_S)
         self._ladder.apply_live(config.inference)
 
+    def forget(self) -> None:
+        """Make the next step a cold one; from any thread, the engine is used by one alone."""
+        self._forgetting = True
+
     def run(self, wait_s: float | None = None, *, laddered: bool = False) -> ActionChunk | None:
         """Observe, step and deliver; the chunk, or None where it does not reach the robot.
 
         wait_s: how long the worker waited for something new, for the statistics. laddered: do
         less where a full step is predicted to be late.
         """
-    def forget(self) -> None:
-        """Make the next step a cold one; from any thread, the engine is used by one alone."""
-        self._forgetting = True
-
         pending = self.begin(wait_s, laddered=laddered)
         if pending is None or not self.deliver(pending):
             return None
@@ -153,6 +153,12 @@ class Inference:
         While chunks are withheld from the robot none is made; the inputs are only looked at.
         """
         try:
+            if self._forgetting:
+                self._engine.forget()
+                self._before, self._forgetting = None, False
+            if self._buffer.withheld is not None:
+                self._report_inputs(self._observer.assemble().errors)
+                return None
             began_ns = self._clock.now_ns()
             before = self._still_fresh(began_ns) if laddered else None
             plan = self._ladder.choose(began_ns, before is not None) if laddered else FULL_STEP
@@ -160,12 +166,6 @@ class Inference:
             observed_ns = self._clock.now_ns()
             self._report_inputs(assembly.errors)
             if assembly.observation is None:
-            if self._forgetting:
-                self._engine.forget()
-                self._before, self._forgetting = None, False
-            if self._buffer.withheld is not None:
-                self._report_inputs(self._observer.assemble().errors)
-                return None
                 self.statistics.blocked()
                 return None
             chunk = self._step(assembly, plan.budget)

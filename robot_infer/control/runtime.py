@@ -260,15 +260,6 @@ class Runtime:
         """
         return self._observer.observe()
 
-    # Settings and figures.
-
-    def reset(self) -> None:
-        """Forget chunks, a latched stop, the position last sent, faults and statistics.
-
-        Not while it runs: `start_over` is for that.
-        """
-        self._buffer.reset(self._first_reason())
-        self._tick.reset()
     # What an operator may ask for, from any thread, running or not.
 
     @property
@@ -309,6 +300,15 @@ class Runtime:
                 self.reset()
         self._worker.notify()
 
+    # Settings and figures.
+
+    def reset(self) -> None:
+        """Forget chunks, a latched stop, the position last sent, faults and statistics.
+
+        Not while it runs: `start_over` is for that.
+        """
+        self._buffer.reset(self._first_reason())
+        self._tick.reset()
         self.faults.forget()
         self.clear_statistics()
 
@@ -316,20 +316,20 @@ class Runtime:
         """Begin the statistics of ticks, steps and chunks anew."""
         self._loop.statistics = DeadlineStatistics()
         self._inference.statistics = StageStatistics()
+        self._buffer.clear_counters()
         self._collector.clear()
+
+    def _first_reason(self) -> Reason:
+        """What the robot waits for before the first chunk."""
+        return Reason.NO_CHUNK_YET if self._instruction.text else Reason.NO_INSTRUCTION
 
     def apply_live(self, config: Config, given: Collection[str]) -> None:
         """Take over the settings that may change while the node runs: all, or none.
 
         :param given: the names that somebody set now. Only where instruction.text is among them
             is it an instruction: another change must not revive one that has ended since.
-        self._buffer.clear_counters()
         :raises ConfigError: where a setting that may not change differs.
         :raises InstructionError: where instruction.text is refused; as with `set_instruction`,
-    def _first_reason(self) -> Reason:
-        """What the robot waits for before the first chunk."""
-        return Reason.NO_CHUNK_YET if self._instruction.text else Reason.NO_INSTRUCTION
-
             the old instruction has ended all the same.
         """
         old, new = self._config.flat(), config.flat()
@@ -349,10 +349,24 @@ class Runtime:
         self._loop.limits = LoopLimits.of(config)
         self._worker.rate_hz = config.inference.rate_hz
 
+    @property
+    def instruction(self) -> str:
+        """The instruction in force; '' where there is none."""
+        return self._instruction.text
+
     def take_warnings(self) -> tuple[str, ...]:
-        """Words for the log on what happened since the last call, at most once a second each."""
+        """Words for the log on what happened since the last call, at most once a second each.
+
+        To be called a few times a second: an inference step that hangs is noticed here too.
+        """
+        if self.running:
+            self._inference.report_hanging()
         warning = self._loop.take_warning()
         return () if warning is None else (warning,)
+
+    def take_times(self) -> Times:
+        """The times of each tick and step since the last call; for one reader."""
+        return self._times.take(self._loop.statistics, self._inference.statistics)
 
     def status(self) -> RuntimeStatus:
         """Everything at this moment; may be called from any thread, at any time."""
@@ -367,17 +381,13 @@ class Runtime:
             chunks=self._buffer.counters(), deadline=self._loop.statistics.status(),
             inference=inference,
             cameras={name: self.frames.counters(name) for name in self._config.cameras.names},
+            camera_faults={name: self.frames.fault(name) for name in self._config.cameras.names},
             pages_used=report.pages_used if report else 0,
             pages_total=report.pages_total if report else 0,
             clock_jumps=self._clock_jumps, gc_pause_s=self._collector.pauses_s.summary(),
             resident_bytes=resident_bytes(),
-    def take_times(self) -> Times:
-        """The times of each tick and step since the last call; for one reader."""
-        return self._times.take(self._loop.statistics, self._inference.statistics)
-
             realtime=(*self._realtime.outcomes(), *self._engine.info.realtime))
 
     def _measured(self, now_ns: int) -> NDArray[np.float64] | None:
         """The measured position where actions are positions of the joints, else None."""
         return self._state.measured(now_ns) if self._actions_are_joints else None
-            camera_faults={name: self.frames.fault(name) for name in self._config.cameras.names},
