@@ -36,6 +36,8 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
+from robot_infer_kernels.gpu import compiling
+
 
 @dataclass(frozen=True)
 class Launch:
@@ -96,12 +98,14 @@ def compiling_for(capability: int) -> Iterator[Launches]:
     triton.knobs.nvidia.dump_ptxas_log = True
     triton.knobs.runtime.jit_post_compile_hook = lambda **about: compiled.add(1)
     driver.set_active(_Chip(capability))
+    capability_before = compiling.set_capability(capability)
     JITFunction.run = _compile_only(run, launches, compiled)
     try:
         yield launches
     finally:
         JITFunction.run = run
         driver._active = before
+        compiling.set_capability(capability_before)
         triton.knobs.runtime.jit_post_compile_hook = hook
 
 
