@@ -193,8 +193,12 @@ class DiagnosticsSettings(_Group):
     publish_steps: bool = _setting(
         False, 'Publish one line of JSON per inference step on ~/step: stages, tokens, pages, '
         'ticks; the demo\'s report is made of them.')
-
-
+    publish_debug: bool = _setting(
+        False, 'Publish the times of every control tick and inference step below ~/debug '
+        '(std_msgs/Float64, milliseconds), for plots.')
+    memory_warn_bytes: int = _setting(
+        134_217_728, 'WARN where the node and its policy hold more memory than when they were '
+        'configured, with all of the plan, by more than this.', unit='bytes', low=0, live=True)
     input_age_warn_s: float = _setting(
         0.5, 'A control tick whose frames are older is a stale tick; WARN where the 99th '
         'percentile is.', unit='s', low=0.001, high=60.0, live=True)

@@ -52,6 +52,7 @@ class NodeStatus:
     :param state: lifecycle state. failure: why the last configure failed, '' where it did not.
     :param policy: facts on the loaded policy, by name. memory: bytes by name.
     :param rss_bytes: resident memory of the process.
+    :param enabled: whether the policy is to be followed; an operator may have disabled it.
     """
 
     name: str
@@ -60,6 +61,7 @@ class NodeStatus:
     policy: Mapping[str, str]
     memory: Mapping[str, int]
     rss_bytes: int
+    enabled: bool = True
 
 
 @dataclass(frozen=True)
@@ -262,8 +264,8 @@ def summary(
     status: NodeStatus, runtime: RuntimeStatus | None, hardware_id: str,
 ) -> DiagnosticStatus:
     """~/status: the whole node in one line."""
-    values: dict[str, object] = {'state': status.state}
-    level, message = OK, status.state
+    values: dict[str, object] = {'state': status.state, 'enabled': status.enabled}
+    level, message = OK, status.state if status.enabled else f'{status.state}, disabled'
     if runtime is not None:
         command, counters = runtime.last_command, runtime.deadline.counters
         values.update({

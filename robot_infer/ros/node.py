@@ -49,6 +49,7 @@ from robot_infer.errors import ConfigError, RobotInferError
 from robot_infer.ros import diagnostics, qos
 from robot_infer.ros.journal import Journal
 from robot_infer.ros.parameters import Parameters
+from robot_infer.ros.services import Services
 from robot_infer.ros.session import Session
 from robot_infer.ros.spin import spin
 
@@ -69,6 +70,8 @@ class PolicyNode(Node):
         self._settings = Parameters(
             self, lambda: self._session is None, self._apply_live)
         self._journal = Journal(self.get_logger(), self._clock_steady)
+        self._operator = Services(
+            self, lambda: self._session.runtime if self._session else None, self._begin_anew)
         self._rates = diagnostics.Rates()
         self._process = psutil.Process()
         self._profile = transport.find_profile() if transport.needs_profile(
@@ -184,6 +187,7 @@ class PolicyNode(Node):
         except ConfigError:
             self._close_session()
             raise
+        self._operator.hand_on(self._session.runtime)
         info = self._session.info
         self.get_logger().info(
             f'ready: {info.family}, cameras {", ".join(config.cameras.names)}, state '
@@ -200,6 +204,11 @@ class PolicyNode(Node):
         self._session.apply_live(config, given)
 
     # Reports.
+
+    def _begin_anew(self) -> None:
+        """The runtime started over: its faults are news again."""
+        self._journal.forget()
+        self._report_soon()
 
     def _report_soon(self) -> None:
         """Show a change at the next watch rather than a period later."""
@@ -259,7 +268,8 @@ class PolicyNode(Node):
         return diagnostics.NodeStatus(
             self.get_fully_qualified_name(), self._state, self._failure, policy, memory,
             self._process.memory_info().rss
-            + (self._session.resident_bytes() if self._session else 0))
+            + (self._session.resident_bytes() if self._session else 0),
+            self._operator.enabled)
 
     def _all_diagnostics(
         self, status: diagnostics.NodeStatus, runtime: RuntimeStatus | None, now_ns: int,
@@ -294,9 +304,9 @@ class PolicyNode(Node):
 def _change_key(status: diagnostics.NodeStatus, runtime: RuntimeStatus | None) -> object:
     """What makes ~/status worth sending at once."""
     if runtime is None:
-        return status.state, status.failure
+        return status.state, status.failure, status.enabled
     command = runtime.last_command
-    return (status.state, status.failure, runtime.instruction, runtime.latched,
+    return (status.state, status.failure, status.enabled, runtime.instruction, runtime.latched,
             tuple((fault.name, fault.message) for fault in runtime.faults),
             (command.source, command.reason) if command else None)
 

@@ -38,6 +38,7 @@ from robot_infer.errors import ConfigError, RobotInferError
 from robot_infer.report.record import StepRecord
 from robot_infer.report.recorder import StepRecorder
 from robot_infer.ros import messages, qos
+from robot_infer.ros.debug import DebugTopics
 from robot_infer.ros.inputs import Inputs
 from robot_infer.types import Command
 
@@ -67,6 +68,9 @@ class Session:
                 recorder = StepRecorder(self._tell_step)
             self.runtime = Runtime(config, engine, clock, self._send, recorder)
             undo.callback(self.deactivate)
+            if config.diagnostics.publish_debug:
+                undo.callback(
+                    DebugTopics(node, self.runtime, 1.0 / config.control.rate_hz).close)
             self._actions = node.create_lifecycle_publisher(
                 messages.ACTION_TYPES[config.control.output], 'action', qos.action(),
                 qos_overriding_options=qos.overridable())

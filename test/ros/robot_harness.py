@@ -42,6 +42,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, qos_profile_sensor_data
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Image, JointState
 from std_msgs.msg import Float64MultiArray, String
+from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory
 
 from robot_infer.sim.children import Child, ros_environment
@@ -56,6 +57,7 @@ BASELINE = {
     'control.chunk_validity_s': 5.0, 'control.output': 'joint_trajectory',
     'control.action_low': [], 'control.action_high': [], 'inference.rate_hz': 10.0,
     'diagnostics.period_s': 0.5, 'diagnostics.publish_steps': False,
+    'diagnostics.publish_debug': False,
     'control.max_consecutive_misses': 0, 'control.deactivate_on_stop': False,
     'policy.process': False,  # configures in a fraction of the time; test_engine_process.py has it
 }
@@ -134,7 +136,7 @@ class Robot:
         self.actions: list[Action] = []  # tuples of values; see action_stream.py
         self.status = DiagnosticStatus()
         self.diagnostics: dict[str, DiagnosticStatus] = {}
-        self.num_diagnostics = 0
+        self.num_diagnostics = self.num_status = 0
         self.active_instruction: str | None = None
         latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
         listen = self.node.create_subscription
@@ -197,6 +199,16 @@ class Robot:
         """Descriptors of parameters."""
         request = DescribeParameters.Request(names=names)
         return self._call(DescribeParameters, 'describe_parameters', request).descriptors
+
+    def enable(self, wanted: bool) -> tuple[bool, str]:
+        """Call ~/enable; (whether it was done, the words of the answer)."""
+        answer = self._call(SetBool, 'enable', SetBool.Request(data=wanted))
+        return answer.success, answer.message
+
+    def trigger(self, service: str) -> tuple[bool, str]:
+        """Call ~/reset or ~/clear_statistics; (whether it was done, the words)."""
+        answer = self._call(Trigger, service, Trigger.Request())
+        return answer.success, answer.message
 
     def instruct(self, text: str) -> None:
         """Publish an instruction, once the node listens."""
@@ -309,6 +321,7 @@ class Robot:
 
     def _on_status(self, message: DiagnosticStatus) -> None:
         self.status = message
+        self.num_status += 1
 
     def _on_instruction(self, message: String) -> None:
         self.active_instruction = message.data
