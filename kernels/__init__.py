@@ -15,9 +15,10 @@
 """Attention over paged keys and values: one entry, several backends.
 
 What lives here: `paged_attention` and `append_kv`, which check their arguments and hand over to a
-backend (`cpu.py`: torch; `reference.py`: plain float64, the definition); `plan_attention` and
-`planned_attention` are the two halves of the first, for many calls of one shape. What does not:
-which blocks belong to whom (robot_infer/cache) and what the tokens mean (robot_infer/models).
+backend (`gpu/`: Triton; `cpu/`: torch and native code; `reference.py`: plain float64, the
+definition); `plan_attention` and `planned_attention` are the two halves of the first, for many
+calls of one shape. `set_debug` turns on the checks that look at values. What does not: which blocks
+belong to whom (robot_infer/cache) and what the tokens mean (robot_infer/models).
 """
 
 from robot_infer_kernels.attention import (
@@ -25,8 +26,10 @@ from robot_infer_kernels.attention import (
     paged_attention,
     planned_attention,
     which_backend,
+    why_no_triton,
 )
+from robot_infer_kernels.debug import debugging, set_debug
 from robot_infer_kernels.plan import AttentionPlan, plan_attention
 
-__all__ = ['AttentionPlan', 'append_kv', 'paged_attention', 'plan_attention',
-           'planned_attention', 'which_backend']
+__all__ = ['AttentionPlan', 'append_kv', 'debugging', 'paged_attention', 'plan_attention',
+           'planned_attention', 'set_debug', 'which_backend', 'why_no_triton']

@@ -21,35 +21,63 @@ One plane of pages, as `robot_infer.cache.storage.KVStorage.plane` gives it, is 
 
     key j of a sequence  =  kv[0, table[j // page_tokens], j % page_tokens]
 
-Checks are plain integer comparisons; those that look at values are made once a plan.
+Checks are plain integer comparisons. Those that look at values are made once a plan on a CPU, and
+on a GPU, where each would wait for the device, at each call in debug mode only (`set_debug`).
 """
 
 from __future__ import annotations
 
+import functools
+import importlib
+import importlib.util
+from types import ModuleType
 from typing import Literal
 
 import torch
 
 from robot_infer_kernels import reference
 from robot_infer_kernels.cpu import attention as cpu
+from robot_infer_kernels.debug import debugging
 from robot_infer_kernels.plan import AttentionPlan, plan_attention
 
-Backend = Literal['auto', 'cpu', 'reference']
+Backend = Literal['auto', 'triton', 'cpu', 'reference']
 
 
 def which_backend(device: torch.device | str) -> str:
     """Name the backend that `backend='auto'` means for tensors on `device`.
 
-    :raises ValueError: where there is none.
+    :raises ValueError: where there is none; it says what is missing.
     """
     device = torch.device(device) if isinstance(device, str) else device
     if device.type == 'cpu':
         return 'cpu'
-    raise ValueError(f'no attention backend for device {device}: expected cpu')
+    if device.type == 'cuda':
+        missing = why_no_triton(device)
+        if missing:
+            raise ValueError(f'no attention backend for device {device}: {missing}')
+        return 'triton'
+    raise ValueError(f'no attention backend for device {device}: expected cpu or cuda')
+
+
+def why_no_triton(device: torch.device | str = 'cuda') -> str:
+    """What keeps the Triton kernels from running on a device; empty where nothing does."""
+    if importlib.util.find_spec('triton') is None:
+        return ('triton is not installed (pip install triton; CUDA builds of torch bring the one '
+                'that fits)')
+    device = torch.device(device) if isinstance(device, str) else device
+    if device.type != 'cuda':
+        return '' if _gpu().interpreting() else (
+            f'Triton runs on {device} only in its interpreter (TRITON_INTERPRET=1)')
+    if not torch.cuda.is_available():
+        return 'this torch sees no CUDA device'
+    major, minor = torch.cuda.get_device_capability(device)
+    if major < 8:
+        return f'compute capability {major}.{minor}; expected 8.0 or newer'
+    return ''
 
 
 def paged_attention(
-    q: torch.Tensor, kv: torch.Tensor, table: torch.Tensor, length: int,
+    q: torch.Tensor, kv: torch.Tensor, table: torch.Tensor, length: int | torch.Tensor,
     limit: int | torch.Tensor, scale: float, window: int | None = None,
     softcap: float | None = None, backend: Backend = 'auto',
 ) -> torch.Tensor:
@@ -59,17 +87,21 @@ def paged_attention(
     `j < limit[i]`). This is the only mask: causal rows have `limit[i]` = own position + 1, rows of
     a bidirectional block all have the block's end.
 
-    :param q: (num_tokens, num_heads, head_dim); head_dim 8..256.
+    :param q: (num_tokens, num_heads, head_dim); head_dim 8..256. On a GPU head_dim is a multiple
+        of 8 and rows begin at multiples of 16 bytes; any strides will do otherwise.
     :param kv: (2, num_blocks, page_tokens, num_kv_heads, head_dim), dtype of `q`, keys then
         values; num_kv_heads divides num_heads, query head h reads head h // (num_heads /
-        num_kv_heads). Nothing outside the valid tokens is read into a product: it may be NaN.
+        num_kv_heads). Nothing outside the valid tokens is read into a product: it may be NaN. On
+        a GPU contiguous.
     :param table: (num_pages,) int64, block of each page in order; pages past `length` are ignored.
-    :param length: number of valid keys.
-    :param limit: int for all rows, or (num_tokens,) int64; 1 <= limit <= length.
+    :param length: number of valid keys; an int, or (1,) int32 on the device of `kv`, which the
+        kernel reads at each launch, so that one captured graph serves every length.
+    :param limit: int for all rows, or (num_tokens,) int64 that never decreases; 1 <= limit <=
+        length.
     :param scale: factor on q . k, usually head_dim ** -0.5.
     :param window: number of keys a row sees at most, counted back from its limit.
     :param softcap: scores s become softcap * tanh(s / softcap).
-    :param backend: 'auto', 'cpu' or 'reference' (float64).
+    :param backend: 'auto', 'triton', 'cpu' or 'reference' (float64).
     :returns: like q, contiguous; scores and softmax are computed in float32 or better.
     :raises ValueError: where an argument does not fit; its name stands in the message.
     """
@@ -91,11 +123,16 @@ def planned_attention(
         return torch.empty_like(q, memory_format=torch.contiguous_format)
     if backend == 'auto':
         backend = which_backend(q.device)
+    if backend == 'triton':
+        return _gpu().attend(q, kv, plan, scale, softcap)
     if backend == 'cpu':
-        return cpu.attend(q, kv, plan, scale, softcap)
+        if q.device.type != 'cpu':
+            raise ValueError(f"backend: expected 'triton' for tensors on {q.device}; got 'cpu'")
+        return cpu.attend(q, kv, plan.settled(), scale, softcap)
     if backend == 'reference':
-        return reference.attend(q, kv, plan, scale, softcap)
-    raise ValueError(f"backend: expected 'auto', 'cpu' or 'reference'; got {backend!r}")
+        return reference.attend(q, kv, plan.settled(), scale, softcap)
+    raise ValueError("backend: expected 'auto', 'triton', 'cpu' or 'reference'; "
+                     f'got {backend!r}')
 
 
 def append_kv(k: torch.Tensor, v: torch.Tensor, kv: torch.Tensor, slots: torch.Tensor) -> None:
@@ -104,7 +141,8 @@ def append_kv(k: torch.Tensor, v: torch.Tensor, kv: torch.Tensor, slots: torch.T
     :param k: (n, num_kv_heads, head_dim), dtype of `kv`.
     :param v: like k.
     :param kv: (2, num_blocks, page_tokens, num_kv_heads, head_dim), one plane.
-    :param slots: (n,) int64, block * page_tokens + offset, each at most once.
+    :param slots: (n,) int64, block * page_tokens + offset, each at most once; on a GPU their
+        values are checked in debug mode only.
     :raises ValueError: where an argument does not fit; nothing is written then.
     """
     if kv.dim() != 5 or kv.shape[0] != 2:
@@ -117,12 +155,40 @@ def append_kv(k: torch.Tensor, v: torch.Tensor, kv: torch.Tensor, slots: torch.T
                              f'{kv.dtype}; got {tuple(tensor.shape)} in {tensor.dtype}')
     if slots.dtype != torch.int64:
         raise ValueError(f'slots: expected int64; got {slots.dtype}')
+    for name, tensor in (('k', k), ('v', v), ('slots', slots)):
+        if tensor.device != kv.device:
+            raise ValueError(f'{name}: expected it on {kv.device}, as kv; got {tensor.device}')
+    if kv.device.type != 'cpu' and not debugging():
+        _scatter(k, v, kv, slots)
+        return
     where = slots.tolist()
     num_slots = kv.shape[1] * kv.shape[2]
     if where and not (0 <= min(where) and max(where) < num_slots):
         raise ValueError(f'slots: expected 0 to {num_slots - 1}; got {min(where)} to {max(where)}')
-    if where:
+    if where and kv.device.type != 'cpu':
+        _scatter(k, v, kv, slots)
+    elif where:
         cpu.append(k, v, kv, slots, where)
+
+
+def _scatter(k: torch.Tensor, v: torch.Tensor, kv: torch.Tensor, slots: torch.Tensor) -> None:
+    """Append without a look at the slots, for a device that the host should not wait for."""
+    blocks = torch.div(slots, kv.shape[2], rounding_mode='floor')
+    offsets = slots - blocks * kv.shape[2]
+    kv[0].index_put_((blocks, offsets), k)
+    kv[1].index_put_((blocks, offsets), v)
+
+
+@functools.cache
+def _gpu() -> ModuleType:
+    """The Triton kernels: imported when first asked for, since Triton may be missing.
+
+    :raises ValueError: where it is.
+    """
+    if importlib.util.find_spec('triton') is None:
+        raise ValueError("backend: expected 'cpu' or 'reference', since triton is not installed; "
+                         "got 'triton'")
+    return importlib.import_module('robot_infer_kernels.gpu.attention')
 
 
 def _check_planned(q: torch.Tensor, kv: torch.Tensor, plan: AttentionPlan) -> None:
@@ -141,3 +207,7 @@ def _check_planned(q: torch.Tensor, kv: torch.Tensor, plan: AttentionPlan) -> No
                          f'kv; got {q.shape[1]}')
     if q.dtype != kv.dtype:
         raise ValueError(f'q: expected {kv.dtype} as in kv; got {q.dtype}')
+    if q.device != kv.device:
+        raise ValueError(f'q: expected it on {kv.device}, as kv; got {q.device}')
+    if plan.table.device != kv.device:
+        raise ValueError(f'kv: expected it on {plan.table.device}, as planned; got {kv.device}')

@@ -18,15 +18,21 @@ A chunk of actions runs the same attention over and over, with other numbers eac
 lie where, and who sees which, is the same in every layer and denoising step. Here stand the checks
 of all that and what follows from it (FlashInfer's plan and run). What does not: queries, keys and
 values.
+
+On a CPU a plan reads the values of table, length and limit once, when it is made. A plan for a
+GPU, or one whose length is a tensor, is `live`: nothing is read on the host, the kernels read the
+tensors at each launch, and whoever changes them changes what the next launch sees.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 import functools
 import math
 
 import torch
+
+from robot_infer_kernels.debug import debugging
 
 HEAD_DIM_LOW, HEAD_DIM_HIGH = 8, 256
 _MASK_TOKENS = 512
@@ -36,18 +42,18 @@ _MASK_TOKENS = 512
 class AttentionPlan:
     """Which keys the rows of a call see, and where they lie; made by `plan_attention`.
 
-    kv_shape: of the planes it is for. pages: blocks of the valid tokens, in order. low, high: the
-    lowest and the highest limit; keys [begin, high) are those that any row sees.
+    kv_shape: of the planes it is for. table: (num_pages,) int64. length: int, or (1,) int32.
+    limit: int, or (num_tokens,) int64. live: whether table, length and limit may change between
+    calls; a plan that is not live holds values that were checked.
     """
 
     kv_shape: torch.Size
     num_tokens: int
-    pages: list[int]
-    length: int
+    table: torch.Tensor
+    length: int | torch.Tensor
     limit: int | torch.Tensor
     window: int | None
-    low: int
-    high: int
+    live: bool = False
     # What the CPU backend found in planes it has read (a tensor is a key by identity).
     views: dict[torch.Tensor, tuple[torch.Tensor, torch.Tensor]] = field(
         default_factory=dict, init=False, repr=False, compare=False)
@@ -56,6 +62,29 @@ class AttentionPlan:
     def begin(self) -> int:
         """First key that any row sees."""
         return 0 if self.window is None else max(0, self.low - self.window)
+
+    @property
+    def low(self) -> int:
+        """Lowest limit."""
+        return self._limit_range[0]
+
+    @property
+    def high(self) -> int:
+        """Highest limit; keys [begin, high) are those that any row sees."""
+        return self._limit_range[1]
+
+    @functools.cached_property
+    def pages(self) -> list[int]:
+        """Blocks of the valid tokens, in order."""
+        return self.table[:-(-int(self.length) // self.kv_shape[2])].tolist()
+
+    @functools.cached_property
+    def _limit_range(self) -> tuple[int, int]:
+        """Lowest and highest limit; (length, length) where there is no row."""
+        if isinstance(self.limit, int):
+            return self.limit, self.limit
+        limits = self.limit.tolist()
+        return (min(limits), max(limits)) if limits else (int(self.length), int(self.length))
 
     @functools.cached_property
     def seen_pages(self) -> list[int]:
@@ -84,58 +113,98 @@ class AttentionPlan:
             hidden |= keys < (self.limit - self.window).unsqueeze(1)
         return torch.zeros(hidden.shape).masked_fill_(hidden, -math.inf)
 
+    @functools.cached_property
+    def length_there(self) -> torch.Tensor:
+        """`length` as a kernel reads it: (1,) int32 beside the table. No synchronisation."""
+        if isinstance(self.length, torch.Tensor):
+            return self.length
+        return torch.full((1,), self.length, dtype=torch.int32, device=self.table.device)
+
+    @functools.cached_property
+    def limits_there(self) -> torch.Tensor:
+        """`limit` as a kernel reads it: (num_tokens,) int64 beside the table."""
+        if isinstance(self.limit, torch.Tensor):
+            return self.limit
+        return torch.full((self.num_tokens,), self.limit, dtype=torch.int64,
+                          device=self.table.device)
+
+    def settled(self) -> AttentionPlan:
+        """A plan of the values that a live plan has now, on the host; itself, if it is none.
+
+        :raises ValueError: where the values do not fit.
+        """
+        if not self.live:
+            return self
+        plan = replace(self, table=self.table.cpu(), length=int(self.length), live=False,
+                       limit=self.limit if isinstance(self.limit, int) else self.limit.cpu())
+        plan.check_values()
+        return plan
+
+    def check_values(self) -> None:
+        """Check table, length and limit; reads them, so on a GPU it waits for it.
+
+        :raises ValueError: where a value does not fit; its name stands in the message.
+        """
+        num_blocks, page_tokens = self.kv_shape[1:3]
+        length, num_pages = int(self.length), self.table.shape[0]
+        if not 0 <= length <= num_pages * page_tokens:
+            raise ValueError(f'length: expected 0 to {num_pages * page_tokens} (table has '
+                             f'{num_pages} pages of {page_tokens} tokens); got {length}')
+        pages = self.table[:-(-length // page_tokens)].tolist() if self.live else self.pages
+        if pages and not (0 <= min(pages) and max(pages) < num_blocks):
+            raise ValueError(f'table: expected blocks from 0 to {num_blocks - 1}; got {pages}')
+        limits = self.limit.tolist() if isinstance(self.limit, torch.Tensor) else [self.limit]
+        if self.num_tokens and not 1 <= min(limits) <= max(limits) <= length:
+            raise ValueError(f'limit: expected 1 to length = {length}; got {min(limits)} to '
+                             f'{max(limits)}')
+        if debugging():
+            for row in range(1, len(limits)):
+                if limits[row] < limits[row - 1]:
+                    raise ValueError(f'limit: expected limits that never decrease; got '
+                                     f'{limits[row]} after {limits[row - 1]} in row {row}')
+
 
 def plan_attention(
-    kv: torch.Tensor, table: torch.Tensor, length: int, limit: int | torch.Tensor,
-    num_tokens: int, window: int | None = None,
+    kv: torch.Tensor, table: torch.Tensor, length: int | torch.Tensor,
+    limit: int | torch.Tensor, num_tokens: int, window: int | None = None,
 ) -> AttentionPlan:
     """Check and lay out what `num_tokens` queries will read, see `attention.paged_attention`.
 
-    :param kv: any plane of the storage that the plan is for; only its shape is looked at.
-    :param limit: must not change while the plan is in use.
+    :param kv: any plane of the storage that the plan is for; only its shape and device count.
+    :param limit: must not change while the plan is in use, unless the plan is live.
     :raises ValueError: where an argument does not fit; its name stands in the message.
     """
-    if kv.dim() != 5 or kv.shape[0] != 2:
+    shape = kv.shape
+    if len(shape) != 5 or shape[0] != 2:
         raise ValueError(f'kv: expected (2, num_blocks, page_tokens, num_kv_heads, head_dim); '
-                         f'got {tuple(kv.shape)}')
-    if not HEAD_DIM_LOW <= kv.shape[4] <= HEAD_DIM_HIGH:
-        raise ValueError(f'kv: expected head_dim {HEAD_DIM_LOW}..{HEAD_DIM_HIGH}; '
-                         f'got {kv.shape[4]}')
-    pages = _pages(table, length, kv.shape[1], kv.shape[2])
-    low, high = _limit_range(limit, num_tokens, length)
+                         f'got {tuple(shape)}')
+    if not HEAD_DIM_LOW <= shape[4] <= HEAD_DIM_HIGH:
+        raise ValueError(f'kv: expected head_dim {HEAD_DIM_LOW}..{HEAD_DIM_HIGH}; got {shape[4]}')
+    _check_index('table', table, '(num_pages,) int64', torch.int64, table.dim() == 1, kv.device)
+    if isinstance(length, torch.Tensor):
+        _check_index('length', length, 'int or (1,) int32', torch.int32, length.shape == (1,),
+                     kv.device)
+    if isinstance(limit, torch.Tensor):
+        _check_index('limit', limit, f'int or ({num_tokens},) int64', torch.int64,
+                     limit.shape == (num_tokens,), kv.device)
     if window is not None and window < 1:
         raise ValueError(f'window: expected at least 1 or None; got {window}')
-    return AttentionPlan(kv.shape, num_tokens, pages, length, limit, window, low, high)
+    live = kv.device.type != 'cpu' or isinstance(length, torch.Tensor)
+    plan = AttentionPlan(shape, num_tokens, table, length, limit, window, live)
+    if not live:
+        plan.check_values()
+    return plan
 
 
-def _pages(table: torch.Tensor, length: int, num_blocks: int, page_tokens: int) -> list[int]:
-    """Blocks of the pages that hold the first `length` tokens."""
-    if table.dim() != 1 or table.dtype != torch.int64:
-        raise ValueError(f'table: expected (num_pages,) int64; got {tuple(table.shape)} '
-                         f'{table.dtype}')
-    num_pages = -(-length // page_tokens)
-    if num_pages > table.shape[0]:
-        raise ValueError(f'length: expected at most {table.shape[0] * page_tokens} (table has '
-                         f'{table.shape[0]} pages of {page_tokens} tokens); got {length}')
-    pages = table[:num_pages].tolist()
-    if pages and not (0 <= min(pages) and max(pages) < num_blocks):
-        raise ValueError(f'table: expected blocks from 0 to {num_blocks - 1}; got {pages}')
-    return pages
-
-
-def _limit_range(limit: int | torch.Tensor, num_tokens: int, length: int) -> tuple[int, int]:
-    """Lowest and highest limit; (length, length) where there is no row."""
-    if isinstance(limit, int):
-        low = high = limit
-    else:
-        if limit.dtype != torch.int64 or limit.shape != (num_tokens,):
-            raise ValueError(f'limit: expected int or ({num_tokens},) int64; got '
-                             f'{tuple(limit.shape)} {limit.dtype}')
-        limits = limit.tolist()
-        low, high = (min(limits), max(limits)) if limits else (length, length)
-    if num_tokens and not 1 <= low <= high <= length:
-        raise ValueError(f'limit: expected 1 to length = {length}; got {low} to {high}')
-    return low, high
+def _check_index(name: str, tensor: torch.Tensor, wanted: str, dtype: torch.dtype, fits: bool,
+                 device: torch.device) -> None:
+    """Check what table, length and limit have in common."""
+    if not fits or tensor.dtype != dtype:
+        raise ValueError(f'{name}: expected {wanted}; got {tuple(tensor.shape)} {tensor.dtype}')
+    if tensor.device != device:
+        raise ValueError(f'{name}: expected it on {device}, as kv; got {tensor.device}')
+    if not tensor.is_contiguous():
+        raise ValueError(f'{name}: expected contiguous numbers; got stride {tensor.stride()}')
 
 
 @functools.cache
