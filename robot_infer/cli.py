@@ -13,7 +13,7 @@
 # limitations under the License.
 
 
-"""The command line: `robot-infer doctor | demo | replay | record | parameters | ...`.
+"""The command line: `robot-infer doctor | demo | replay | record | kernels | ...`.
 
 Each command imports what it needs when it runs, so that none fails for want of another's.
 """
@@ -115,6 +115,15 @@ def replay(arguments: Sequence[str]) -> None:
 def record(arguments: Sequence[str]) -> None:
     """Record the topics of a policy into a bag (--help for more)."""
     from robot_infer.replay import record as command
+
+    sys.exit(command.main(list(arguments)))
+
+
+@main.command(context_settings=_PASS_ON)
+@click.argument('arguments', nargs=-1, type=click.UNPROCESSED)
+def kernels(arguments: Sequence[str]) -> None:
+    """Compile the kernels for a chip that is not here; say which run here (--help for more)."""
+    from robot_infer import kernel_command as command
 
     sys.exit(command.main(list(arguments)))
 

@@ -106,3 +106,7 @@ class ClockError(RobotInferError):
 
 class EngineError(RobotInferError):
     """The process that the policy runs in has ended, or could not be started."""
+
+
+class KernelError(RobotInferError):
+    """A kernel cannot be compiled or run here, or what that needs is missing."""

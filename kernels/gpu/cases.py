@@ -1,0 +1,120 @@
+# Copyright 2026 The robot_infer authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""What is compiled before deployment: every operation, called as the engine calls it.
+
+A case calls a public entry with backend 'triton' on tensors of a policy's shapes. They are small
+and empty, which the compiler does not see. What does not live here: compiling (ahead.py) and the
+verdict (check.py). Imports no Triton.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+import functools
+from typing import Literal
+
+import torch
+
+from robot_infer_kernels.attention import paged_attention
+from robot_infer_kernels.gpu.targets import Target
+
+_DTYPES = {'fp32': torch.float32, 'bf16': torch.bfloat16, 'fp16': torch.float16}
+# A sequence long enough to be split, and a prefill long enough to fill any chip without.
+_TABLE_TOKENS, _LONG_PREFILL = 4096, 16384
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a policy asks of the kernels.
+
+    :param name: of the policy. dtype: of queries and plain pages.
+    :param suffix_tokens: rows of the action head. prefix_tokens: rows of a prefill.
+    :param widths: of the rows that are normed. hidden: of the gated MLPs.
+    :param options: also with a window and a soft cap.
+    """
+
+    name: str
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    dtype: Literal['fp32', 'bf16', 'fp16'] = 'bf16'
+    page_tokens: int = 64
+    suffix_tokens: int = 50
+    prefix_tokens: int = 256
+    widths: tuple[int, ...] = ()
+    hidden: tuple[int, ...] = ()
+    options: bool = False
+
+    @property
+    def words(self) -> str:
+        """Name and numbers, for a title."""
+        return (f'{self.name}: {self.num_heads}:{self.num_kv_heads} x {self.head_dim}, '
+                f'{self.dtype}, pages of {self.page_tokens}')
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call. refusal: why it is not offered for this chip or shape; nothing is called then."""
+
+    name: str
+    run: Callable[[], object]
+    refusal: str = ''
+
+
+# The shapes of the policies this project is for (`--all-shapes`), and one that takes every other
+# path: a head cut in two, pages smaller than a tile, a window, a soft cap.
+SHAPES = (
+    Shape('SmolVLA', 15, 5, 64, widths=(960, 720), hidden=(2560, 2048)),
+    Shape('pi0', 8, 1, 256, prefix_tokens=816, widths=(2048, 1024), hidden=(16384, 4096)),
+    Shape('32:8x128', 32, 8, 128, suffix_tokens=1, prefix_tokens=512, widths=(4096,),
+          hidden=(14336,)),
+    Shape('12:4x96', 12, 4, 96, page_tokens=16, options=True),
+)
+
+
+def cases(shape: Shape, target: Target) -> Iterator[Case]:
+    """Every operation for one policy and chip."""
+    yield from attention_cases(shape)
+
+
+def attention_cases(shape: Shape) -> Iterator[Case]:
+    """One token, the suffix of an action head, and prefills, over plain pages."""
+    plane = plain_plane(shape)
+    rows = {'decode': 1, 'suffix': shape.suffix_tokens, 'prefill': shape.prefix_tokens,
+            'long prefill': _LONG_PREFILL}
+    for name, num_tokens in rows.items():
+        yield Case(name, functools.partial(attend, shape, plane, num_tokens))
+    if shape.options:
+        for name in ('decode', 'long prefill'):
+            yield Case(f'{name}, window and soft cap', functools.partial(
+                attend, shape, plane, rows[name], window=1024, softcap=50.0))
+
+
+def plain_plane(shape: Shape) -> torch.Tensor:
+    """One page of keys and of values; every page of a table may be the same one."""
+    return torch.zeros(2, 1, shape.page_tokens, shape.num_kv_heads, shape.head_dim,
+                       dtype=_DTYPES[shape.dtype])
+
+
+def attend(shape: Shape, plane: torch.Tensor, num_tokens: int, window: int | None = None,
+           softcap: float | None = None) -> torch.Tensor:
+    """Call attention as the engine does."""
+    length = max(_TABLE_TOKENS, num_tokens)
+    table = torch.zeros(-(-length // shape.page_tokens), dtype=torch.int64)
+    limit = torch.arange(length - num_tokens + 1, length + 1)
+    query = torch.empty(num_tokens, shape.num_heads, shape.head_dim, dtype=_DTYPES[shape.dtype])
+    return paged_attention(query, plane, table, length, limit, shape.head_dim ** -0.5,
+                           window=window, softcap=softcap, backend='triton')
