@@ -34,7 +34,7 @@ from robot_infer.config import DiagnosticsSettings
 from robot_infer.control import Fault, RuntimeStatus, Summary
 from robot_infer.control.verdict import Severity, judge_ticks
 from robot_infer.errors import ClockError
-from robot_infer.ros.inputs import LinkStatus
+from robot_infer.ros.inputs import LinkStatus, several_senders
 from robot_infer.ros.ros_time import TimeStatus
 from robot_infer.types import Source
 
@@ -42,6 +42,8 @@ OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.E
 NS_PER_S = 1_000_000_000
 _STAMPLESS = ('messages come without a stamp (0): the time of their receipt stands in, so their '
               'age on arrival is not known. Let their driver stamp them.')
+_CAMERA_RELIABILITY = 'cameras.reliability: best_effort'
+_LEAST = {'RELIABILITY': 'best_effort', 'DURABILITY': 'volatile'}  # what any publisher offers
 _LEVELS = {Severity.OK: OK, Severity.WARN: WARN, Severity.ERROR: ERROR}
 
 
@@ -191,7 +193,9 @@ def camera(
     :param wanted: the node is active, so frames must come.
     :param profile: the Fast DDS profile in force; None where another middleware is used.
     """
-    level, message = _link_verdict(rate, wanted, 'cameras.reliability: best_effort')
+    level, message = _link_verdict(rate, wanted, _CAMERA_RELIABILITY)
+    if level == OK and len(rate.link.senders) > 1:
+        level, message = WARN, several_senders(rate.link.topic, rate.link.senders)
     lossy = profile is not None and not profile.carries_large_frames
     if level == OK and rate.lost:
         level, message = WARN, f'{rate.lost} frames lost on the way. {transport.CURE}'
@@ -212,7 +216,7 @@ def link(
     status: NodeStatus, name: str, rate: LinkRate, wanted: bool, hardware_id: str,
 ) -> DiagnosticStatus:
     """Another input: joint states."""
-    level, message = _link_verdict(rate, wanted, 'best_effort')
+    level, message = _link_verdict(rate, wanted)
     if level == OK and rate.link.stampless:
         level, message = WARN, _STAMPLESS
     return make(f'{status.name}: {name}', level, message, hardware_id, _link_values(rate))
@@ -232,6 +236,17 @@ def clock(
     return make(f'{status.name}: clock', level, message, hardware_id, {
         'use_sim_time': time.simulated, 'time_s': f'{time.time_ns / NS_PER_S:.3f}',
         'clock_publishers': time.publishers, 'clock_jumps': jumps})
+
+
+def instruction(
+    status: NodeStatus, rate: LinkRate, text: str, wanted: bool, hardware_id: str,
+) -> DiagnosticStatus:
+    """The instruction: it comes once, or as a parameter, so silence is no fault.
+
+    :param text: the one in force, '' for none.
+    """
+    level, message = _mismatch(rate, wanted) or (OK, f'in force: {text or "none"}')
+    return make(f'{status.name}: instruction', level, message, hardware_id, _link_values(rate))
 
 
 def cache(status: NodeStatus, runtime: RuntimeStatus, hardware_id: str) -> DiagnosticStatus:
@@ -287,19 +302,38 @@ def summary(
     return make(status.name, level, message, hardware_id, values)
 
 
-def _link_verdict(rate: LinkRate, wanted: bool, qos_remedy: str) -> tuple[bytes, str]:
+def _link_verdict(rate: LinkRate, wanted: bool, reliability: str = '') -> tuple[bytes, str]:
+    """Level and message; reliability: the setting of that name, where there is one."""
+    link, level = rate.link, ERROR if wanted else WARN
+    mismatch = _mismatch(rate, wanted, reliability)
+    if mismatch is not None:
+        return mismatch
+    if not link.publishers:
+        return level, f'no publisher on {link.topic}. Start it, or remap the topic.'
+    if not rate.rate_hz:
+        return level, f'{link.publishers} publisher(s) on {link.topic}, but nothing arrives'
+    return OK, f'{rate.rate_hz:.1f} Hz'
+
+
+def _mismatch(
+    rate: LinkRate, wanted: bool, reliability: str = '',
+) -> tuple[bytes, str] | None:
+    """What keeps a publisher and us apart: its type, or its quality of service."""
     link, level = rate.link, ERROR if wanted else WARN
     if link.other_types and not link.publishers:
         return level, (f'{link.topic} is published as {", ".join(link.other_types)}; expected '
                        f'{link.type_name}. Remap the topic, or change the publisher.')
-    if not link.publishers:
-        return level, (f'no publisher on {link.topic}. Start it, or remap the topic.')
-    if link.incompatible and not rate.rate_hz:
-        return level, (f'a publisher on {link.topic} offers incompatible QoS '
-                       f'({link.incompatible}). Set {qos_remedy}, or change the publisher.')
-    if not rate.rate_hz:
-        return level, f'{link.publishers} publisher(s) on {link.topic}, but nothing arrives'
-    return OK, f'{rate.rate_hz:.1f} Hz'
+    if not link.incompatible:
+        return None
+    if rate.rate_hz:
+        level = WARN  # of another one
+    remedies = [
+        reliability if reliability and policy == 'RELIABILITY' else
+        f'qos_overrides.{link.topic}.subscription.{policy.lower()}: {_LEAST[policy]}'
+        for policy in link.incompatible.split(', ')]
+    return level, (f'a publisher on {link.topic} ({", ".join(link.incompatible_nodes)}) offers '
+                   f'incompatible QoS ({link.incompatible}); nothing is received from it. '
+                   f'Set {" and ".join(remedies)}, or change the publisher.')
 
 
 def _link_values(rate: LinkRate) -> dict[str, object]:

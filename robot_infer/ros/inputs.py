@@ -22,7 +22,7 @@ are at hand when it is activated.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 import functools
 from typing import Any, TypeVar
@@ -31,6 +31,7 @@ from rclpy.lifecycle import Node
 from rclpy.qos import QoSProfile
 from rclpy.qos_overriding_options import QoSOverridingOptions
 from rclpy.subscription import Subscription
+from rclpy.topic_endpoint_info import TopicEndpointInfo
 from sensor_msgs.msg import CompressedImage, Image, JointState
 from std_msgs.msg import String
 
@@ -56,9 +57,11 @@ class LinkStatus:
     """One subscription at one moment.
 
     :param publishers: publishers of the right type. other_types: types of those that have another.
+    :param senders: the nodes of those publishers that are matched; a node twice where it has two.
     :param received: messages since configure. last_ns: steady time of the newest, 0 before any.
     :param size_bytes: payload of the newest message. lost: messages the middleware says it lost.
-    :param incompatible: the policy on which a publisher could not be matched, '' where none.
+    :param incompatible: the policies for which a publisher that is there now cannot be matched,
+        '' where all are. incompatible_nodes: the nodes of these.
     :param stampless: the newest message has stamp 0, so the time of its receipt stands in.
     """
 
@@ -72,6 +75,8 @@ class LinkStatus:
     lost: int
     incompatible: str
     stampless: bool = False
+    senders: tuple[str, ...] = ()
+    incompatible_nodes: tuple[str, ...] = ()
 
 
 class Link:
@@ -80,12 +85,17 @@ class Link:
     def __init__(
         self, node: Node, message_type: type[Message], topic: str, profile: QoSProfile,
         overriding: QoSOverridingOptions, take: Callable[[Message], int], clock: Clock,
-        on_error: Callable[[Exception], None],
+        on_error: Callable[[Exception], None], one_sender: bool = False,
     ) -> None:
-        """Subscribe; `take` stores a message and returns the bytes of its payload."""
+        """Subscribe; `take` stores a message and returns the bytes of its payload.
+
+        one_sender: more than one publisher is a fault worth a line in the log.
+        """
         self._node, self._take, self._clock, self._on_error = node, take, clock, on_error
         self._received = self._last_ns = self._size_bytes = self._lost = 0
-        self._incompatible = ''
+        self._profile, self._one_sender = profile, one_sender  # subscribing puts overrides in it
+        self._told_incompatible = ''
+        self._told_senders: tuple[str, ...] = ()
         self._stampless = self._told_stampless = False
         package, _, name = message_type.__module__.partition('.')
         self._type_name = f'{package}/{name.split(".")[0]}/{message_type.__name__}'
@@ -97,11 +107,19 @@ class Link:
     def status(self) -> LinkStatus:
         """The link now; asks the graph who publishes."""
         topic = self._subscription.topic_name
-        types = [info.topic_type for info in self._node.get_publishers_info_by_topic(topic)]
-        others = tuple(sorted({name for name in types if name != self._type_name}))
+        infos = self._node.get_publishers_info_by_topic(topic)
+        others = tuple(sorted({info.topic_type for info in infos} - {self._type_name}))
+        ours = [info for info in infos if info.topic_type == self._type_name]
+        policies = [qos.mismatches(info.qos_profile, self._profile) for info in ours]
+        senders = tuple(sorted(_node_of(info) for info, bad in zip(ours, policies) if not bad))
+        refused = tuple(sorted(_node_of(info) for info, bad in zip(ours, policies) if bad))
+        incompatible = ', '.join(dict.fromkeys(policy for bad in policies for policy in bad))
+        if not incompatible:
+            self._told_incompatible = ''  # the next one is news again
+        self._tell_senders(senders)
         return LinkStatus(
-            topic, self._type_name, types.count(self._type_name), others, self._received,
-            self._last_ns, self._size_bytes, self._lost, self._incompatible, self._stampless)
+            topic, self._type_name, len(ours), others, self._received, self._last_ns,
+            self._size_bytes, self._lost, incompatible, self._stampless, senders, refused)
 
     def close(self) -> None:
         """Unsubscribe."""
@@ -139,11 +157,28 @@ class Link:
 
     def _on_incompatible(self, event: Any) -> None:
         policy = qos_policy_name_from_kind(event.last_policy_kind)
-        if policy != self._incompatible:
+        if policy != self._told_incompatible:
+            self._told_incompatible = policy
             self._node.get_logger().error(
                 f'{self._subscription.topic_name}: a publisher offers incompatible QoS '
                 f'({policy}); nothing will be received from it')
-        self._incompatible = policy
+
+    def _tell_senders(self, senders: tuple[str, ...]) -> None:
+        """Log it once when there is more than one, and that they are."""
+        if self._one_sender and len(senders) > 1 and senders != self._told_senders:
+            self._node.get_logger().warning(several_senders(
+                self._subscription.topic_name, senders))
+        self._told_senders = senders
+
+
+def several_senders(topic: str, senders: Sequence[str]) -> str:
+    """The words for a topic that should have one publisher."""
+    return (f'{len(senders)} publishers on {topic} ({", ".join(senders)}): what they send is '
+            'mixed. Stop all but one, or remap the topic.')
+
+
+def _node_of(info: TopicEndpointInfo) -> str:
+    return f'{info.node_namespace.rstrip("/")}/{info.node_name}'
 
 
 class Inputs:
@@ -170,7 +205,8 @@ class Inputs:
                 self.cameras[camera] = self._open(
                     CompressedImage if compressed else Image,
                     f'{camera}/image/compressed' if compressed else f'{camera}/image', image_qos(),
-                    functools.partial(self._on_image, camera), qos.overridable_image())
+                    functools.partial(self._on_image, camera), qos.overridable_image(),
+                    one_sender=True)
             self.state = self._open(JointState, 'joint_states', qos.state(), self._on_state)
             self.instruction = self._open(
                 String, 'instruction', qos.instruction(), self._on_instruction)
@@ -187,10 +223,11 @@ class Inputs:
     def _open(
         self, message_type: type[Message], topic: str, profile: QoSProfile,
         take: Callable[[Message], int], overriding: QoSOverridingOptions | None = None,
+        one_sender: bool = False,
     ) -> Link:
         link = Link(
-            self._node, message_type, topic, profile, overriding or qos.overridable(), take,
-            self._clock, self._on_error)
+            self._node, message_type, topic, profile, overriding or qos.overridable_input(), take,
+            self._clock, self._on_error, one_sender)
         self._opened.append(link)
         return link
 

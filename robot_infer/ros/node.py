@@ -294,6 +294,9 @@ class PolicyNode(Node):
             diagnostics.link(
                 status, 'joint states', self._rates.measure(inputs.state.status(), now_ns),
                 wanted, hardware_id),
+            diagnostics.instruction(
+                status, self._rates.measure(inputs.instruction.status(), now_ns),
+                runtime.instruction, wanted, hardware_id),
             diagnostics.clock(status, inputs.time.status(), runtime.faults, runtime.clock_jumps,
                               hardware_id),
             diagnostics.cache(status, runtime, hardware_id),

@@ -17,7 +17,8 @@
 
 Inputs keep the newest message only and ask for as little as possible, so that any publisher
 matches. History, depth and reliability can be overridden by parameter
-(`qos_overrides./topic.subscription.reliability`), as in every ROS 2 node.
+(`qos_overrides./topic.subscription.reliability`), as in every ROS 2 node; of the instruction and
+the joint states durability too.
 """
 
 from __future__ import annotations
@@ -95,6 +96,28 @@ def overridable() -> QoSOverridingOptions:
     return QoSOverridingOptions.with_default_policies()
 
 
+def overridable_input() -> QoSOverridingOptions:
+    """As `overridable`, and durability, for a sender that latches its last message."""
+    return QoSOverridingOptions((
+        QoSPolicyKind.HISTORY, QoSPolicyKind.DEPTH, QoSPolicyKind.RELIABILITY,
+        QoSPolicyKind.DURABILITY))
+
+
 def overridable_image() -> QoSOverridingOptions:
     """As `overridable`, less reliability: that is the setting cameras.reliability."""
     return QoSOverridingOptions((QoSPolicyKind.HISTORY, QoSPolicyKind.DEPTH))
+
+
+def mismatches(offered: QoSProfile, requested: QoSProfile) -> tuple[str, ...]:
+    """The policies for which a publisher and one of our subscriptions do not match.
+
+    No other policy can keep them apart: our subscriptions ask for no deadline and no liveliness.
+    """
+    found = []
+    if (requested.reliability is ReliabilityPolicy.RELIABLE
+            and offered.reliability is ReliabilityPolicy.BEST_EFFORT):
+        found.append('RELIABILITY')
+    if (requested.durability is DurabilityPolicy.TRANSIENT_LOCAL
+            and offered.durability is DurabilityPolicy.VOLATILE):
+        found.append('DURABILITY')
+    return tuple(found)

@@ -58,13 +58,36 @@ def test_a_camera_that_delivers_is_ok_and_says_its_rate():
 @pytest.mark.parametrize('link, words', [
     (replace(LINK, publishers=0), 'no publisher on /cam/image'),
     (replace(LINK, publishers=0, other_types=('std_msgs/msg/String',)), 'std_msgs/msg/String'),
-    (replace(LINK, incompatible='RELIABILITY'), 'RELIABILITY'),
+    (replace(LINK, incompatible='RELIABILITY', incompatible_nodes=('/driver',)),
+     '(/driver) offers incompatible QoS (RELIABILITY)'),
     (LINK, 'nothing arrives'),
 ])
 def test_a_silent_camera_says_why_and_is_an_error_only_while_frames_are_wanted(link, words):
     wanted, idle = camera(link, 0.0), camera(link, 0.0, wanted=False)
     assert words in wanted.message and words in idle.message
     assert (wanted.level, idle.level) == (ERROR, WARN)
+
+
+def test_a_publisher_that_cannot_be_heard_is_a_warning_while_another_is():
+    both = replace(LINK, incompatible='RELIABILITY, DURABILITY', incompatible_nodes=('/driver',))
+    status = camera(both)
+    assert status.level == WARN and 'cameras.reliability: best_effort' in status.message
+    status = diagnostics.instruction(NODE, LinkRate(both, 0.0, 0, None), '', True, 'robot')
+    assert status.level == ERROR
+    for policy, least in (('reliability', 'best_effort'), ('durability', 'volatile')):
+        assert f'qos_overrides./cam/image.subscription.{policy}: {least}' in status.message
+
+
+def test_two_publishers_of_one_camera_are_named():
+    status = camera(replace(LINK, publishers=2, senders=('/arm/driver', '/left')))
+    assert status.level == WARN
+    assert '2 publishers on /cam/image (/arm/driver, /left)' in status.message
+
+
+def test_silence_on_the_instruction_is_no_fault():
+    silent = LinkRate(replace(LINK, publishers=0), 0.0, 0, None)
+    status = diagnostics.instruction(NODE, silent, 'go', True, 'robot')
+    assert (status.level, status.message) == (OK, 'in force: go')
 
 
 def test_losses_name_the_cure():
