@@ -33,11 +33,16 @@ _STANDS_NS = NS_PER_S // 2
 
 @dataclass(frozen=True)
 class _Noted:
-    """Both clocks at the newest moment noted; moved_ns: when the stamps' clock last moved."""
+    """Both clocks at the newest moment noted.
+
+    moved_ns: when the stamps' clock last moved. moved: whether it was ever seen to: where it was
+    not, nobody knows for how long it had been standing when it was first noted.
+    """
 
     received_ns: int
     stamp_ns: int
     moved_ns: int
+    moved: bool
 
 
 class StampClock:
@@ -47,8 +52,8 @@ class StampClock:
     is set or jumps. What is noted is one record, swapped by reference; the lock is among those who
     note, so that a jump is told to one of them only.
 
-    :param max_jump_s: a clock that goes forward by more than this between two moments noted,
-        beyond the time that passed, has jumped.
+    :param max_jump_s: a clock that goes forward by more than this, beyond the time that passed
+        since it last moved, has jumped.
     """
 
     def __init__(self, max_jump_s: float) -> None:
@@ -69,8 +74,12 @@ class StampClock:
             if old is None or not old.stamp_ns or not received_stamp_ns:
                 return 0
             moved_ns = received_stamp_ns - old.stamp_ns
-            jump_ns = moved_ns - max(0, received_ns - old.received_ns)
-            return jump_ns if moved_ns < -BACK_NS or jump_ns > self._max_jump_ns else 0
+            # Whoever hears of simulated time late (a thread that was busy, a /clock that ticks
+            # seldom) hears of all the time that passed since it last moved.
+            jump_ns = moved_ns - max(0, received_ns - old.moved_ns)
+            if moved_ns < -BACK_NS or (old.moved and jump_ns > self._max_jump_ns):
+                return jump_ns
+            return 0
 
     def reset(self) -> None:
         """Forget what was noted: a new time begins."""
@@ -107,10 +116,12 @@ class StampClock:
 def _renewed(old: _Noted | None, received_ns: int, stamp_ns: int) -> _Noted:
     """What is noted now, after `old`."""
     if old is None:
-        return _Noted(received_ns, stamp_ns, received_ns)
+        return _Noted(received_ns, stamp_ns, received_ns, moved=False)
     if old.stamp_ns and not stamp_ns:  # says nothing
         return old
-    return _Noted(received_ns, stamp_ns, old.moved_ns if stamp_ns == old.stamp_ns else received_ns)
+    if stamp_ns == old.stamp_ns:
+        return _Noted(received_ns, stamp_ns, old.moved_ns, old.moved)
+    return _Noted(received_ns, stamp_ns, received_ns, moved=True)
 
 
 def jump_error(jump_ns: int) -> ClockError:

@@ -41,10 +41,27 @@ def test_a_clock_of_any_rate_has_not_jumped(rate: float, step_ms: int) -> None:
     (-5000, -5010), (-101, -111), (-99, 0), (900, 0), (1010, 0), (1011, 1001), (60_000, 59_990)])
 def test_a_jump_is_what_is_more_than_the_time_that_passed(moved_ms: int, jump_ms: int) -> None:
     stamps = StampClock(1.0)
+    stamps.note(-MS, START - MS)
     stamps.note(0, START)
     assert stamps.note(10 * MS, START + moved_ms * MS) == jump_ms * MS
     assert stamps.note(20 * MS, START + (moved_ms + 10) * MS) == 0, 'it is told once'
     assert stamps.steady_ns(START + moved_ms * MS) == 10 * MS
+
+
+@pytest.mark.parametrize('ticks_s', [0.5, 5.0])
+def test_a_clock_that_ticks_seldom_or_is_heard_late_has_not_jumped(ticks_s: float) -> None:
+    stamps = StampClock(1.0)
+    for number in range(200):
+        elapsed_ns = number * 100 * MS
+        heard_ns = elapsed_ns // round(ticks_s * NS_PER_S) * round(ticks_s * NS_PER_S)
+        assert stamps.note(elapsed_ns, START + heard_ns) == 0
+
+
+def test_a_clock_first_seen_standing_may_have_stood_for_long() -> None:
+    stamps = StampClock(1.0)
+    assert [stamps.note(time_ms * MS, START) for time_ms in (0, 10)] == [0, 0]
+    assert stamps.note(20 * MS, START + 4 * NS_PER_S) == 0, 'a thread that was busy for 4 s'
+    assert stamps.note(30 * MS, START + 8 * NS_PER_S) == 3990 * MS
 
 
 def test_the_first_word_of_a_simulated_clock_is_no_jump() -> None:
@@ -101,6 +118,8 @@ def test_a_jump_makes_chunk_frames_and_state_void_until_there_are_new_ones(
     make_rig, jump_s: float, monkeypatch,
 ) -> None:
     rig = make_rig()
+    rig.put_state()
+    rig.clock.advance_ns(MS)
     rig.feed(x=0.25)
     rig.runtime.infer_once()
     last = rig.tick(3)[-1]
@@ -141,7 +160,7 @@ def test_a_jump_is_noticed_without_messages(make_rig) -> None:
     rig.runtime.infer_once()
     rig.tick()
     rig.runtime.note_clock(rig.clock.now_ns(), rig.stamp_ns())
-    assert rig.tick()[0].source is Source.CHUNK
+    assert rig.tick()[0].source is Source.CHUNK, 'it moved, as it should'
     rig.runtime.note_clock(rig.clock.now_ns(), rig.stamp_ns() + 3600 * NS_PER_S)
     assert rig.tick()[0].reason == 'clock_jumped'
 
