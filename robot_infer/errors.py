@@ -105,7 +105,7 @@ class ClockError(RobotInferError):
 
 
 class EngineError(RobotInferError):
-    """The process that the policy runs in has ended, or could not be started."""
+    """A step does not end; or the process of the policy has ended, or could not be started."""
 
 
 class KernelError(RobotInferError):

@@ -33,8 +33,12 @@ from robot_infer.control.observe import Assembly, Observer
 from robot_infer.control.realtime import Outcome
 from robot_infer.control.recorder import Recorder
 from robot_infer.control.stats import StageStatistics
-from robot_infer.errors import ActionError
+from robot_infer.errors import ActionError, EngineError
 from robot_infer.types import ActionChunk, Observation, StepBudget
+
+# A step that is not over after so many deadlines, and after a second, is said to hang.
+_HANGS_AFTER_DEADLINES = 10
+_HANGS_AFTER_NS = NS_PER_S
 
 
 class EngineInfo(Protocol):
@@ -106,6 +110,8 @@ class Inference:
         self._ladder = Ladder(config.inference, engine.info, config.control.rate_hz)
         self._before: Assembly | None = None  # of the last step with frames of its own
         self._forgetting = False
+        self._under_way_ns: int | None = None  # since when a step has been under way
+        self._told_ns: int | None = None  # the step that was said to hang
         self.apply_live(config)
         self.statistics = StageStatistics()
         self._engine = engine
@@ -152,6 +158,7 @@ class Inference:
 
         While chunks are withheld from the robot none is made; the inputs are only looked at.
         """
+        self._under_way_ns = self._clock.now_ns()
         try:
             if self._forgetting:
                 self._engine.forget()
@@ -185,6 +192,8 @@ class Inference:
         except Exception as error:
             self.fail(error)
             return None
+        finally:
+            self._under_way_ns = None
 
     def deliver(self, pending: Pending) -> bool:
         """Check the chunk and put it into the buffer; False where it does not get there."""
@@ -196,6 +205,25 @@ class Inference:
         """A step ended in `error`: write it on the board and count it."""
         self._step_faults.add(self._faults.report(error))
         self.statistics.failed()
+
+    def report_hanging(self) -> None:
+        """Report the step under way, once, where it hangs; the end of a good step clears that.
+
+        May be called from any thread: the worker is the one that cannot tell.
+        """
+        began_ns = self._under_way_ns
+        if began_ns is None or began_ns == self._told_ns:
+            return
+        limit_ns = max(
+            _HANGS_AFTER_NS, round(_HANGS_AFTER_DEADLINES * self.deadline_s * NS_PER_S))
+        if self._clock.now_ns() - began_ns < limit_ns:
+            return
+        self._told_ns = began_ns
+        self._step_faults.add(self._faults.report(EngineError(
+            'inference step', expected=f'its end within {self.deadline_s:g} s',
+            got=f'none for {limit_ns / NS_PER_S:g} s',
+            remedy='The robot gets the fallback until it ends. Where it does not, clean the node '
+            'up, which ends a policy process that hangs, and configure it again.')))
 
     def _put(self, pending: Pending) -> bool:
         refusal = self._limits.refusal(pending.chunk.values)

@@ -207,11 +207,17 @@ class Runtime:
             self._realtime.enter_threads()
             self._loop.start()
 
-    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> bool:
+    def stop(
+        self, timeout_s: float = STOP_TIMEOUT_S, *, step_timeout_s: float | None = None,
+    ) -> bool:
         """Deactivate; no command is sent after this returns. Nothing happens where it is stopped.
 
-        Returns whether both threads have ended. False: the engine (or `send`) still hangs after
-        `timeout_s`; its chunk is discarded when it comes, and the engine must not be closed yet.
+        Returns whether both threads have ended. False: the engine (or `send`) is still at work
+        after `timeout_s`; its chunk is discarded when it comes, and the engine must not be closed
+        yet.
+
+        :param step_timeout_s: how long to wait for the inference step under way, where that
+            differs; the robot has its last command before this wait begins.
         """
         with self._lifecycle:
             was_running = self._loop.running
@@ -221,7 +227,8 @@ class Runtime:
                 self._buffer.reset()  # also voids the chunk that may be under way
                 self._collector.stop()
                 self._realtime.leave_process()
-            return self._worker.stop(timeout_s) and ended
+            step_timeout_s = timeout_s if step_timeout_s is None else step_timeout_s
+            return self._worker.stop(step_timeout_s) and ended
 
     # Lock-step, without threads.
 

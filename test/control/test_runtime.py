@@ -224,7 +224,7 @@ class TestThreads:
         live.feed()
         live.runtime.start()
         wait_for(hanging.is_set)
-        assert live.runtime.stop(0.01) is False
+        assert live.runtime.stop(20.0, step_timeout_s=0.01) is False
         status = live.runtime.status()
         assert not status.running and status.worker_alive
         number = len(live.sent)

@@ -154,6 +154,42 @@ def test_stop_tells_when_the_step_hangs_and_no_second_step_runs_beside_it(
     assert rig.runtime._worker.stop(20.0) is True
 
 
+def test_a_step_that_hangs_is_a_fault_said_once_and_over_when_it_ends(rig, wait_for) -> None:
+    inside, release = threading.Semaphore(0), threading.Event()
+
+    def hang() -> None:
+        inside.release()
+        release.wait()
+
+    rig.policy.before_step = hang
+    rig.feed()
+    rig.runtime._worker.start()
+    assert inside.acquire(timeout=20.0)
+    look = rig.runtime._inference.report_hanging
+    rig.clock.advance_ns(999 * MS)
+    look()
+    assert 'EngineError' not in rig.faults()
+    rig.clock.advance_ns(1 * MS)
+    look()
+    look()
+    (fault,) = (fault for fault in rig.runtime.status().faults if fault.name == 'EngineError')
+    assert fault.count == 1
+    assert fault.message.startswith('inference step: expected its end within 0.1 s; got none for')
+    rig.policy.before_step = lambda: None
+    release.set()
+    wait_for(lambda: 'EngineError' not in rig.faults())
+
+
+def test_a_step_that_is_only_slow_or_not_there_does_not_hang(rig) -> None:
+    rig.policy.before_step = lambda: (
+        rig.clock.advance_ns(900 * MS), rig.runtime._inference.report_hanging())
+    rig.feed()
+    assert rig.runtime.infer_once() is not None
+    rig.clock.advance_s(100.0)
+    rig.runtime._inference.report_hanging()
+    assert 'EngineError' not in rig.faults()
+
+
 def test_it_keeps_up_with_the_real_clock(make_rig, wait_for) -> None:
     rig = make_rig(on=MonotonicClock(), inference__rate_hz=200.0)
     rig.runtime._worker.start()
