@@ -37,6 +37,7 @@ from robot_infer.sim.children import Child, free_domain_id, ros_environment
 
 if TYPE_CHECKING:
     from action_stream import Chunk
+    from bare_loop import BareLoops
     from robot_harness import Robot
     from sensor_msgs.msg import Image
 
@@ -47,9 +48,18 @@ def harness() -> ModuleType:
     pytest.importorskip('rclpy', reason='ROS 2 (rclpy) is not installed')
     sys.path.insert(0, str(Path(__file__).parent))
     try:
+        importlib.import_module('bare_loop')
         return importlib.import_module('robot_harness')
     finally:
         sys.path.pop(0)
+
+
+@pytest.fixture
+def bare(harness, tmp_path: Path) -> Iterator[BareLoops]:
+    """Loops that only sleep, at work beside the test: where even they were late, so was all."""
+    loops = sys.modules['bare_loop'].BareLoops(tmp_path)
+    yield loops
+    loops.close()
 
 
 @pytest.fixture(scope='session')

@@ -31,12 +31,12 @@ from action_stream import Action
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from lifecycle_msgs.srv import ChangeState, GetState
-from rcl_interfaces.srv import DescribeParameters, SetParametersAtomically
+from rcl_interfaces.srv import DescribeParameters, GetParameters, SetParametersAtomically
 import rclpy
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
-from rclpy.parameter import Parameter
+from rclpy.parameter import Parameter, parameter_value_to_python
 from rclpy.publisher import Publisher
 from rclpy.qos import DurabilityPolicy, QoSProfile, qos_profile_sensor_data
 from rosgraph_msgs.msg import Clock
@@ -194,6 +194,12 @@ class Robot:
             for name, value in values.items()])
         result = self._call(SetParametersAtomically, 'set_parameters_atomically', request).result
         return result.successful, result.reason
+
+    def get(self, names: list[str]) -> list[object]:
+        """Values of parameters."""
+        request = GetParameters.Request(names=names)
+        values = self._call(GetParameters, 'get_parameters', request).values
+        return [parameter_value_to_python(value) for value in values]
 
     def describe(self, names: list[str]) -> list[object]:
         """Descriptors of parameters."""
