@@ -31,7 +31,7 @@ import math
 import torch
 
 from robot_infer_kernels.debug import debugging
-from robot_infer_kernels.gpu import chips
+from robot_infer_kernels.gpu import chips, compiling
 from robot_infer_kernels.gpu import decode as decode_kernels
 from robot_infer_kernels.gpu.launch import ALIGNMENT, capability, interpreting, launch, workspace
 from robot_infer_kernels.gpu.prefill import prefill
@@ -129,6 +129,14 @@ def room_needed(num_tokens: int, num_heads: int, num_kv_heads: int, head_dim: in
     return sums * head_dim, sums, blocks * num_kv_heads
 
 
+def compiled_as(num_tokens: int, num_heads: int, head_dim: int, choice: Choice
+                ) -> tuple[chips.Tile, bool, int]:
+    """What of a choice is compiled in: calls of one shape that are equal here share kernels."""
+    if choice.num_splits == 1 or choice.merge_here:
+        return choice.tile, choice.merge_here, 0
+    return choice.tile, False, _merge_constants(num_tokens * num_heads, head_dim)['BLOCK_R']
+
+
 def check(q: torch.Tensor, kv: torch.Tensor) -> None:
     """What these kernels want beyond `attention.planned_attention`.
 
@@ -162,7 +170,7 @@ def _choice(q: torch.Tensor, kv: torch.Tensor, plan: AttentionPlan) -> Choice:
 def chip_of(device: torch.device) -> tuple[int, int]:
     """Compute capability and number of multiprocessors behind a device."""
     on = capability(device)
-    if device.type == 'cuda':
+    if device.type == 'cuda' and compiling.capability() is None:
         return on, torch.cuda.get_device_properties(device).multi_processor_count
     return on, chips.chip(on).num_sms
 
@@ -183,13 +191,7 @@ def _factors(scale: float, softcap: float | None) -> tuple[float, float]:
 
 def _stands_in() -> bool:
     """Whether tensors on the CPU stand in for a GPU's: in the interpreter, or compiling ahead."""
-    if interpreting():
-        return True
-    try:
-        capability(torch.device('cpu'))
-    except RuntimeError:
-        return False
-    return not torch.cuda.is_available()
+    return interpreting() or compiling.capability() is not None
 
 
 def _capturing(device: torch.device) -> bool:

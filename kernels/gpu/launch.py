@@ -31,6 +31,7 @@ import torch
 import triton
 
 from robot_infer_kernels.debug import debugging
+from robot_infer_kernels.gpu import compiling
 
 ALIGNMENT = 16  # bytes; what Triton looks for in pointers and integers
 
@@ -110,15 +111,16 @@ def interpreting() -> bool:
 def capability(device: torch.device) -> int:
     """Compute capability of the chip that a launch on `device` runs on, 87 for sm_87.
 
-    In the interpreter there is none: 80, the oldest that is served. Else, for tensors on the CPU,
-    that of the target that is being compiled for (ahead.py).
+    While kernels are compiled for another chip (ahead.py), that one's; in the interpreter there
+    is none: 80, the oldest that is served.
     """
+    ahead = compiling.capability()
+    if ahead is not None:
+        return ahead
     if device.type == 'cuda':
         major, minor = torch.cuda.get_device_capability(device)
         return 10 * major + minor
-    if interpreting():
-        return 80
-    return int(triton.runtime.driver.active.get_current_target().arch)
+    return 80
 
 
 @dataclass

@@ -177,7 +177,7 @@ def test_pages_past_the_length_are_ignored(make):
     ('window', dict(window=0)),
     ('softcap', dict(softcap=0.0)),
     ('softcap', dict(softcap=float('nan'))),
-    ('backend', dict(backend='triton')),
+    ('backend', dict(backend='cuda')),
 ])
 def test_a_wrong_argument_is_named(name, change):
     arguments = dict(q=torch.zeros(3, 4, 16), kv=torch.zeros(2, 9, 16, 2, 16),
