@@ -270,7 +270,7 @@ class Robot:
 
     @contextmanager
     def publishing(
-        self, make: Callable[[], Image | JointState], topic: str, profile: QoSProfile,
+        self, make: Callable[[], Image | JointState | String], topic: str, profile: QoSProfile,
     ) -> Iterator[None]:
         """Publish 20 times a second while the test waits, by a further publisher."""
         kind = type(make())
@@ -278,7 +278,8 @@ class Robot:
 
         def send() -> None:
             message = make()
-            message.header.stamp = self.node.get_clock().now().to_msg()
+            if hasattr(message, 'header'):
+                message.header.stamp = self.node.get_clock().now().to_msg()
             publisher.publish(message)
         timer = self.node.create_timer(0.05, send)
         try:
