@@ -84,9 +84,9 @@ setup(
     extras_require={'test': ['hypothesis>=6.80', 'pytest>=7.0', 'ruff>=0.4']},
     entry_points={
         'console_scripts': [
-            f'robot_infer_node = {NAME}.ros.node:main',
-            f'robot_infer_guard = {NAME}.ros.guard:main',
-            f'robot_infer_sim = {NAME}.sim.node:main',
+            f'robot_infer_node = {NAME}.ros.start:node',
+            f'robot_infer_guard = {NAME}.ros.start:guard',
+            f'robot_infer_sim = {NAME}.ros.start:sim',
             f'robot-infer = {NAME}.cli:main',
         ],
     },

@@ -104,7 +104,7 @@ def read_parameter_file(path: Path) -> dict[str, Given]:
         section for section in named if section.base_name == NODE]
     if not sections or len(ours) > 1 or (named and not ours):
         raise ConfigError(
-            f'parameter file {path}', expected=f'a section for {NODE}, or /** for any node',
+            f'parameter file {path}', expected=f'parameters for {NODE}, or for any node (/**)',
             got=in_words(sections), remedy=_REMEDY)
     general = [section for section in sections if section.is_general]
     return {name: given for section in (*general, *ours)
@@ -119,7 +119,7 @@ def is_of_every_node(name: str) -> bool:
 def in_words(sections: Iterable[Section]) -> str:
     """Whom the sections are for."""
     names = ', '.join(section.node for section in sections)
-    return f'sections for {names}' if names else 'no section'
+    return f'parameters for {names}' if names else 'no parameters'
 
 
 def placed(error: ConfigError, given: Mapping[str, Given]) -> ConfigError:

@@ -59,8 +59,11 @@ def read(path: Path) -> tuple[Entry, ...]:
     except OSError as error:
         raise ConfigError(f'parameter file {path}', expected='a readable file',
                           got=str(error.strerror), remedy='Check the path.') from error
+    except yaml.MarkedYAMLError as error:
+        raise ConfigError(f'parameter file {path}, line {error.problem_mark.line + 1}',
+                          expected='YAML', got=str(error.problem), remedy=_REMEDY) from error
     except (yaml.YAMLError, RecursionError) as error:
-        raise ConfigError(f'parameter file {path}', expected='valid YAML',
+        raise ConfigError(f'parameter file {path}', expected='YAML',
                           got=' '.join(str(error).split()), remedy=_REMEDY) from error
 
 

@@ -102,8 +102,8 @@ def test_the_settings_are_those_for_robot_infer(write, text, rate):
 
 
 @pytest.mark.parametrize('text, words', [
-    ('', 'no section'), (f'a: {{{ONE}}}\nb: {{{ONE}}}', 'sections for /a, /b'),
+    ('', 'no parameters'), (f'a: {{{ONE}}}\nb: {{{ONE}}}', 'parameters for /a, /b'),
     (f'a: {{robot_infer: {{{ONE}}}}}\nb: {{robot_infer: {{{ONE}}}}}', '/a/robot_infer, /b/robot')])
 def test_a_file_in_which_it_is_not_clear_who_we_are_is_refused(write, text, words):
-    with pytest.raises(ConfigError, match=f'a section for robot_infer.* got .*{words}'):
+    with pytest.raises(ConfigError, match=f'parameters for robot_infer.* got .*{words}'):
         read_parameter_file(write(text))

@@ -24,16 +24,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 import copy
-import signal
 import sys
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from lifecycle_msgs.msg import TransitionEvent
 import numpy as np
-import rclpy
 from rclpy.clock import Clock as RosClock
 from rclpy.clock import ClockType
-from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 from sensor_msgs.msg import JointState
@@ -48,11 +45,10 @@ from robot_infer.control import MonotonicClock
 from robot_infer.control.guard import Guard, GuardState, GuardStatus, Substitutes
 from robot_infer.control.realtime import Realtime
 from robot_infer.control.state import StateStore
-from robot_infer.errors import RobotInferError
 from robot_infer.ros import diagnostics, messages, qos
 from robot_infer.ros.messages import ActionMessage
 from robot_infer.ros.parameters import Parameters
-from robot_infer.ros.spin import spin
+from robot_infer.ros.spin import run
 
 NAME = 'robot_infer_guard'
 _WATCH_PERIOD_S = 0.1
@@ -62,12 +58,13 @@ _AT_WORK = ('active', 'deactivating', 'shuttingdown')
 class GuardNode(Node):
     """Topics, log and diagnostics around a Guard.
 
+    :param arguments: the command line that ROS was started with.
     :raises ConfigError: where a setting is wrong; the same parameter file as the node's serves.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, arguments: Sequence[str] = ()) -> None:
         super().__init__(NAME)
-        self.config = Parameters(self, lambda: False, lambda config: None).config()
+        self.config = Parameters(self, lambda: False, None, arguments).config()
         config, self._steady = self.config, MonotonicClock()
         self._realtime = Realtime(config.realtime)
         self._joints, self._period_s = config.state.joints, 1.0 / config.control.rate_hz
@@ -200,25 +197,7 @@ class GuardNode(Node):
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the guard until SIGINT or SIGTERM; returns the exit status."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until rclpy.init takes it over
-    node = None
-    try:
-        rclpy.init(args=args)
-        node = GuardNode()
-        spin(node)
-    except (KeyboardInterrupt, ExternalShutdownException):
-        pass
-    except RobotInferError as error:
-        print(f'{NAME}: {error.name}: {error}', file=sys.stderr)
-        return 2
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM):  # a second one must not cut this short
-            signal.signal(number, signal.SIG_IGN)
-        if node is not None:
-            node.end()
-            node.destroy_node()
-        rclpy.try_shutdown()
-    return 0
+    return run(GuardNode, args)
 
 
 if __name__ == '__main__':

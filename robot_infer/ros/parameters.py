@@ -24,7 +24,7 @@ process for a whole number given to a parameter of type double.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import sys
 
 from pydantic import ValidationError
@@ -40,6 +40,8 @@ from rclpy.parameter import Parameter
 
 from robot_infer.config import Config, Setting, settings
 from robot_infer.errors import ConfigError, RobotInferError
+from robot_infer.parameter_file import placed
+from robot_infer.ros.overrides import Overrides
 
 _LARGEST_INT = 2**63 - 1
 _QOS = 'qos_overrides.'
@@ -56,30 +58,42 @@ class Parameters:
     :param editable: says whether settings that are not live may be changed now (the node is
         unconfigured).
     :param apply: called with the new Config and the names that were set, when live settings
-        change on a configured node; may raise a RobotInferError, which refuses the change.
+        change on a configured node; may raise a RobotInferError, which refuses the change. None
+        where no setting can be changed.
+    :param arguments: the command line that ROS was started with.
     """
 
     def __init__(
         self, node: Node, editable: Callable[[], bool],
-        apply: Callable[[Config, Collection[str]], None],
+        apply: Callable[[Config, Collection[str]], None] | None, arguments: Sequence[str] = (),
     ) -> None:
         self._node, self._editable, self._apply = node, editable, apply
         self._settings = {setting.name: setting for setting in settings()}
         self._refused: dict[str, object] = {}
         for setting in self._settings.values():
             self._declare(setting)
+        self._given = Overrides(arguments, node.get_fully_qualified_name(), self._overrides())
+        for words in self._given.notes:
+            node.get_logger().info(words)
+        for words in self._given.warnings:
+            node.get_logger().warning(words)
         node.add_on_set_parameters_callback(self._on_set)
 
     def config(self) -> Config:
         """Everything as a Config.
 
-        :raises ConfigError: the first wrong or unknown name, with what was expected.
+        :raises ConfigError: the first wrong or unknown name, with what was expected and where it
+            was given; or values that were meant for this node and did not reach it.
         """
-        for name in self._unknown_overrides():
-            Config.from_flat({name: None})  # raises, with the nearest name that is known
-        for name, value in self._refused.items():
-            raise self._settings[name].refusal(value)
-        return Config.from_flat(self._values())
+        self._given.check()
+        try:
+            for name in self._unknown_overrides():
+                Config.from_flat({name: None})  # raises, with the nearest name that is known
+            for name, value in self._refused.items():
+                raise self._settings[name].refusal(value)
+            return Config.from_flat(self._values())
+        except ConfigError as error:
+            raise placed(error, self._given.values) from error
 
     def check_qos_overrides(self) -> None:
         """To be called when all topics are open: each override must belong to one of them.
@@ -138,9 +152,15 @@ class Parameters:
             return SetParametersResult(successful=False, reason=str(error))
         for name in changes:
             self._refused.pop(name, None)
+        self._given.forget(changes)
         return SetParametersResult(successful=True)
 
     def _change_live(self, changes: Mapping[str, object]) -> None:
+        if self._apply is None:
+            raise ConfigError(
+                f'parameter {next(iter(changes))}', expected='no change, as this node reads its '
+                'parameters when it starts', got='one',
+                remedy='Start it again with the new value.')
         for name in changes:
             if not self._settings[name].live:
                 raise ConfigError(

@@ -26,14 +26,12 @@ messages.py). Everything runs in the one thread that spins. Physics live in robo
 from __future__ import annotations
 
 from array import array
-import signal
+from collections.abc import Sequence
 import sys
 import time
 
 import cv2
 import numpy as np
-import rclpy
-from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, qos_profile_sensor_data
 from sensor_msgs.msg import CompressedImage, Image, JointState
@@ -41,6 +39,7 @@ from std_msgs.msg import Float64MultiArray, String
 from trajectory_msgs.msg import JointTrajectory
 
 from robot_infer.errors import ConfigError, RobotInferError
+from robot_infer.ros.spin import run
 from robot_infer.sim import messages
 from robot_infer.sim.cameras import rows
 from robot_infer.sim.messages import Disturb, Look, Reset
@@ -74,6 +73,9 @@ class SimNode(Node):
         self.get_logger().info(
             f'simulated robot ready: cameras {", ".join(CAMERAS)}, joints '
             f'{", ".join(JOINT_NAMES)}, actions as {output}')
+
+    def end(self) -> None:
+        """Nothing is at work beside the callbacks."""
 
     def _count(self, name: str, default: int, low: int, high: int) -> int:
         value = self.declare_parameter(name, default).value
@@ -190,26 +192,10 @@ def _as_array(pixels: np.ndarray) -> array:
     return data
 
 
-def main(args: list[str] | None = None) -> int:
+def main(args: Sequence[str] | None = None) -> int:
     """Run until SIGINT or SIGTERM; returns the exit status."""
-    # Before rclpy.init takes the signals over, SIGTERM would end the process as a failure.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     cv2.setNumThreads(1)  # small pictures: threads would only take cores from the policy
-    node = None
-    try:
-        rclpy.init(args=args)
-        node = SimNode()
-        rclpy.spin(node)
-    except (KeyboardInterrupt, ExternalShutdownException):
-        pass  # asked to end
-    except RobotInferError as error:
-        print(f'{NODE_NAME}: {error}', file=sys.stderr)
-        return 1
-    finally:
-        if node is not None:
-            node.destroy_node()
-        rclpy.try_shutdown()
-    return 0
+    return run(lambda _: SimNode(), args)
 
 
 if __name__ == '__main__':

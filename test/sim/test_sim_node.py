@@ -237,7 +237,7 @@ def test_a_bad_parameter_is_named_and_ends_the_process(
     child = start(environment, '-p', argument)
     while child.exit_status is None:
         time.sleep(0.02)
-    assert child.stop() == 1
+    assert child.stop() == 2
     assert re.search(words, '\n'.join(child.last_lines()))
     assert 'Traceback' not in '\n'.join(child.last_lines())
 
