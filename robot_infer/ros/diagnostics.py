@@ -31,9 +31,9 @@ from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 from robot_infer import transport
 from robot_infer.camera import CameraCounters
 from robot_infer.config import DiagnosticsSettings
-from robot_infer.control import Fault, RuntimeStatus, Summary
+from robot_infer.control import Fault, Reason, RuntimeStatus, Summary
 from robot_infer.control.verdict import Severity, judge_ticks
-from robot_infer.errors import ClockError
+from robot_infer.errors import ClockError, EngineError
 from robot_infer.ros.inputs import LinkStatus, several_senders
 from robot_infer.ros.ros_time import TimeStatus
 from robot_infer.types import Source
@@ -44,7 +44,22 @@ _STAMPLESS = ('messages come without a stamp (0): the time of their receipt stan
               'age on arrival is not known. Let their driver stamp them.')
 _CAMERA_RELIABILITY = 'cameras.reliability: best_effort'
 _LEAST = {'RELIABILITY': 'best_effort', 'DURABILITY': 'volatile'}  # what any publisher offers
+# A loop that made no tick for so long has ended, or hangs.
+_SILENT_S, _SILENT_PERIODS = 1.0, 5
 _LEVELS = {Severity.OK: OK, Severity.WARN: WARN, Severity.ERROR: ERROR}
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Memory at the end of configure.
+
+    :param planned: bytes by name. taken_bytes: what was allocated for these.
+    :param ready_bytes: what the node and the policy's process held then.
+    """
+
+    planned: Mapping[str, int]
+    taken_bytes: int
+    ready_bytes: int
 
 
 @dataclass(frozen=True)
@@ -52,8 +67,9 @@ class NodeStatus:
     """What the node knows beside the runtime.
 
     :param state: lifecycle state. failure: why the last configure failed, '' where it did not.
-    :param policy: facts on the loaded policy, by name. memory: bytes by name.
-    :param rss_bytes: resident memory of the process.
+    :param policy: facts on the loaded policy, by name.
+    :param memory: what was planned and taken for it; None where none is loaded.
+    :param rss_bytes: resident memory of the process, and of the policy's own.
     :param enabled: whether the policy is to be followed; an operator may have disabled it.
     """
 
@@ -61,7 +77,7 @@ class NodeStatus:
     state: str
     failure: str
     policy: Mapping[str, str]
-    memory: Mapping[str, int]
+    memory: Memory | None
     rss_bytes: int
     enabled: bool = True
 
@@ -130,21 +146,15 @@ def control(
     hardware_id: str,
 ) -> DiagnosticStatus:
     """Deadlines of the control tick, and what the robot is sent."""
-    findings = judge_ticks(runtime.deadline, rate_hz, limits)
     counters, command = runtime.deadline.counters, runtime.last_command
     source = command.source.value if command else 'nothing'
     reason = command.reason if command else ''
     level, message = OK, f'{source}, {counters.missed} of {counters.ticks} deadlines missed'
-    if counters.consecutive:
-        level = WARN
-        message = f'{counters.consecutive} deadlines missed in a row'
-    if findings:
-        level = _LEVELS[findings[0].severity]
-        message = '; '.join(finding.words for finding in findings)
-    if runtime.running and command is not None and command.source is not Source.CHUNK:
-        level, message = max(level, WARN), f'fallback {source}: {reason}'
-    if runtime.latched:
-        level, message = ERROR, f'stopped ({runtime.latched}) until the node is activated again'
+    if not runtime.running:
+        message = 'no actions are sent while the node is not active'
+    elif verdicts := _control_verdicts(runtime, rate_hz, limits):
+        level = max(level for level, _ in verdicts)
+        message = '; '.join(words for _, words in verdicts)
     return make(f'{status.name}: control', level, message, hardware_id, {
         'update_rate': rate_hz, 'source': source, 'reason': reason,
         'epoch': command.epoch if command else '', 'ticks': counters.ticks,
@@ -162,16 +172,57 @@ def control(
         **_milliseconds('end_to_end', runtime.deadline.end_to_end_s)})
 
 
+def _control_verdicts(
+    runtime: RuntimeStatus, rate_hz: float, limits: DiagnosticsSettings,
+) -> list[tuple[bytes, str]]:
+    """What is not as it should be while control ticks are made, the weightiest first."""
+    deadline, verdicts = runtime.deadline, []
+    if runtime.latched:
+        verdicts.append((ERROR, f'stopped ({runtime.latched}) until the node is activated again, '
+                                'or ~/reset is called'))
+    elif (following := _fallback(runtime)) is not None:
+        verdicts.append(following)
+    if deadline.started_ns is None:
+        verdicts.append((WARN, 'no control tick yet'))
+    else:
+        silent_s = (runtime.time_ns - deadline.started_ns) / NS_PER_S
+        if silent_s > max(_SILENT_S, _SILENT_PERIODS / rate_hz):
+            verdicts.append((ERROR, f'no control tick for {silent_s:.1f} s'))
+    if deadline.counters.consecutive:
+        verdicts.append((WARN, f'{deadline.counters.consecutive} deadlines missed in a row'))
+    return verdicts + [(_LEVELS[finding.severity], finding.words)
+                       for finding in judge_ticks(deadline, rate_hz, limits)]
+
+
+def _fallback(runtime: RuntimeStatus) -> tuple[bytes, str] | None:
+    """The verdict on a robot that is sent a fallback; None for one that follows the policy.
+
+    ERROR where the policy should have had an action; WARN where it is only waited for.
+    """
+    command = runtime.last_command
+    if not runtime.running or command is None or command.source is Source.CHUNK:
+        return None
+    waiting = runtime.latched == '' and Reason(command.reason).waiting
+    return WARN if waiting else ERROR, f'fallback {command.source.value}: {command.reason}'
+
+
 def inference(status: NodeStatus, runtime: RuntimeStatus, hardware_id: str) -> DiagnosticStatus:
     """Inference steps: counts, stages and reuse."""
     figures = runtime.inference
     counters = figures.counters
     level, message = OK, f'{counters.steps} steps, {counters.late} late'
+    broken = [fault.message for fault in runtime.faults if fault.name == EngineError.__name__]
     if runtime.running and not runtime.worker_alive:
         level, message = ERROR, 'the inference thread has ended'
+    elif broken:
+        level, message = ERROR, broken[0]
     elif counters.failed:
         level, message = WARN, f'{counters.failed} of {counters.steps + counters.failed} failed'
-    if level == OK and figures.rung != 'full':
+    elif runtime.running and not status.enabled:
+        message = 'no steps are made while the policy is disabled'
+    elif runtime.running and not counters.steps:
+        level, message = WARN, f'no step yet; {counters.blocked} times an input was missing or bad'
+    if level == OK and status.enabled and figures.rung != 'full':
         level, message = WARN, f'{message}; steps are made on rung {figures.rung}'
     reused = counters.tokens_total - counters.tokens_computed
     stages = {key: value for name, stage in figures.stages_s.items()
@@ -268,11 +319,33 @@ def realtime(
                     **_milliseconds('gc_pause', runtime.gc_pause_s)})
 
 
-def memory(status: NodeStatus, hardware_id: str) -> DiagnosticStatus:
-    """What was planned and taken, and what the process holds."""
-    return make(f'{status.name}: memory', OK, f'{status.rss_bytes / 2**20:.0f} MiB resident',
-                hardware_id, {'resident_bytes': status.rss_bytes,
-                              **{f'{key}_bytes': size for key, size in status.memory.items()}})
+def memory(status: NodeStatus, warn_bytes: int, hardware_id: str) -> DiagnosticStatus:
+    """What was planned, what was taken, and what the processes hold since.
+
+    What is planned is taken at configure, but the system may give it only when it is touched: so
+    the processes may come to hold what they held when ready, and all of the plan.
+
+    :param warn_bytes: what more than that is worth a warning.
+    """
+    plan, held = status.memory, status.rss_bytes
+    level, message = OK, f'{_mib(held)} resident'
+    if plan is None:
+        return make(f'{status.name}: memory', level, message, hardware_id,
+                    {'resident_bytes': held})
+    planned = sum(plan.planned.values())
+    limit = plan.ready_bytes + planned + warn_bytes
+    message = f'{message}, {_mib(plan.taken_bytes)} taken as planned'
+    if plan.taken_bytes != planned:
+        level, message = WARN, f'{_mib(plan.taken_bytes)} taken, but {_mib(planned)} planned'
+    if held > limit:
+        level, message = WARN, (
+            f'{_mib(held)} resident: {_mib(held - plan.ready_bytes)} more than when it was '
+            f'configured, of which the plan explains {_mib(planned)} and '
+            f'diagnostics.memory_warn_bytes allows {_mib(warn_bytes)}')
+    return make(f'{status.name}: memory', level, message, hardware_id, {
+        'resident_bytes': held, 'ready_bytes': plan.ready_bytes, 'planned_bytes': planned,
+        'taken_bytes': plan.taken_bytes, 'warn_above_bytes': limit,
+        **{f'planned.{name}_bytes': size for name, size in plan.planned.items()}})
 
 
 def summary(
@@ -293,8 +366,8 @@ def summary(
             'fallback_ticks': counters.fallback_ticks, 'steps': runtime.inference.counters.steps,
             'step_ms': runtime.inference.step_s.p50 * 1e3,
             'end_to_end_ms': runtime.deadline.end_to_end_s.p50 * 1e3})
-        if runtime.running and command is not None and command.source is not Source.CHUNK:
-            level, message = WARN, f'{status.state}, {command.source.value}: {command.reason}'
+        if (following := _fallback(runtime)) is not None:
+            level, message = following[0], f'{status.state}, {following[1]}'
         if runtime.faults:
             level, message = ERROR, runtime.faults[0].message
     if status.failure:
@@ -355,6 +428,10 @@ def _milliseconds(name: str, summary: Summary) -> dict[str, object]:
         'p50_ms': summary.p50, 'p95_ms': summary.p95, 'p99_ms': summary.p99,
         'max_ms': summary.max, 'since_reset.p99_ms': since.p99, 'since_reset.max_ms': since.max,
     }.items()}
+
+
+def _mib(num_bytes: int) -> str:
+    return f'{num_bytes / 2**20:.0f} MiB'
 
 
 def _text(value: object) -> str:

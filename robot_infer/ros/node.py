@@ -27,65 +27,52 @@ on and can be configured again. What a session holds is in session.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+import signal
 import sys
 import traceback
 
-from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from lifecycle_msgs.srv import ChangeState
-import psutil
 import rclpy
 from rclpy.clock import Clock as RosClock
 from rclpy.clock import ClockType
+from rclpy.executors import ExternalShutdownException
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleState, Node, TransitionCallbackReturn
 
-from robot_infer import transport
-from robot_infer.config import Config, DiagnosticsSettings
+from robot_infer.config import Config
 from robot_infer.control import MonotonicClock, RuntimeStatus
-from robot_infer.control.memory import keep_freed_memory
+from robot_infer.control.memory import give_back_memory, keep_freed_memory
 from robot_infer.errors import ConfigError, RobotInferError
-from robot_infer.ros import diagnostics, qos
 from robot_infer.ros.journal import Journal
 from robot_infer.ros.parameters import Parameters
+from robot_infer.ros.reports import WATCH_PERIOD_S, Reports
 from robot_infer.ros.services import Services
 from robot_infer.ros.session import Session
-from robot_infer.ros.spin import run
+from robot_infer.ros.spin import spin
 
 NAME = 'robot_infer'
 RCLError = rclpy_implementation.RCLError  # rclpy gives it no public name
 SWITCH_INTERVAL_S = 0.0005
-_WATCH_PERIOD_S = 0.2  # how soon a change is seen in the log and in ~/status
 
 
 class PolicyNode(Node):
-    """Parameters, lifecycle and reports; the work is done by the session's runtime.
+    """Parameters, lifecycle and reports; the work is done by the session's runtime."""
 
-    :param arguments: the command line that ROS was started with.
-    """
-
-    def __init__(self, arguments: Sequence[str] = ()) -> None:
+    def __init__(self) -> None:
         super().__init__(NAME)
         self._clock_steady = MonotonicClock()
         self._state, self._failure = 'unconfigured', ''
         self._session: Session | None = None
         self._settings = Parameters(
-            self, lambda: self._session is None, self._apply_live, arguments)
+            self, lambda: self._session is None, self._apply_live)
         self._journal = Journal(self.get_logger(), self._clock_steady)
         self._operator = Services(
             self, lambda: self._session.runtime if self._session else None, self._begin_anew)
-        self._rates = diagnostics.Rates()
-        self._process = psutil.Process()
-        self._profile = transport.find_profile() if transport.needs_profile(
-            rclpy.get_rmw_implementation_identifier()) else None
-        self._last_key: object = None
-        self._status_due_ns = self._diagnostics_due_ns = 0
-        self._status_publisher = self.create_publisher(DiagnosticStatus, '~/status', qos.latched())
-        self._diagnostics_publisher = self.create_publisher(
-            DiagnosticArray, '/diagnostics', qos.diagnostics())
+        self._reports = Reports(self, self._clock_steady)
         # On the steady clock: neither simulated time that stands still nor a clock that is set
         # back may silence the reports.
         self._steady = RosClock(clock_type=ClockType.STEADY_TIME)
-        self.create_timer(_WATCH_PERIOD_S, self._watch, clock=self._steady)
+        self.create_timer(WATCH_PERIOD_S, self._watch, clock=self._steady)
         self._answer_impossible_transitions()
         self.get_logger().info('unconfigured: waiting for the configure transition')
 
@@ -112,8 +99,8 @@ class PolicyNode(Node):
         """Send no more actions; forget what was to be sent."""
         def deactivate() -> None:
             if not self._session.deactivate():
-                self.get_logger().error(
-                    'an inference step hangs; its chunk will be thrown away when it ends')
+                self.get_logger().info(
+                    'an inference step is still under way; its chunk will be thrown away')
             super(PolicyNode, self).on_deactivate(state)
         # A node that could not be stopped in order is closed (on_error), not left active.
         return self._transition(
@@ -134,13 +121,22 @@ class PolicyNode(Node):
     def end(self) -> None:
         """Before the process ends: stop the threads, quietly."""
         if self._session is not None:
-            self._session.deactivate()
+            self._session.stop()
 
     def _transition(
         self, name: str, body: Callable[[], None], then: str,
         failed: TransitionCallbackReturn = TransitionCallbackReturn.FAILURE,
     ) -> TransitionCallbackReturn:
         """Run one transition; a failing one is logged, and shown until the next one succeeds."""
+        try:
+            return self._attempt(name, body, then, failed)
+        finally:
+            if self._session is None:  # and here no traceback holds on to what was undone
+                give_back_memory()
+
+    def _attempt(
+        self, name: str, body: Callable[[], None], then: str, failed: TransitionCallbackReturn,
+    ) -> TransitionCallbackReturn:
         before = self._state
         try:
             body()
@@ -153,9 +149,9 @@ class PolicyNode(Node):
         else:
             self._state, self._failure = then, ''
             self.get_logger().info(f'{name}: {before} -> {then}')
-            self._report_soon()
+            self._reports.soon()
             return TransitionCallbackReturn.SUCCESS
-        self._report_soon()
+        self._reports.soon()
         return failed
 
     def _answer_impossible_transitions(self) -> None:
@@ -209,11 +205,7 @@ class PolicyNode(Node):
     def _begin_anew(self) -> None:
         """The runtime started over: its faults are news again."""
         self._journal.forget()
-        self._report_soon()
-
-    def _report_soon(self) -> None:
-        """Show a change at the next watch rather than a period later."""
-        self._status_due_ns = self._diagnostics_due_ns = 0
+        self._reports.soon()
 
     def _watch(self) -> None:
         """Log, status and diagnostics; an error in them is logged and ends nothing."""
@@ -226,7 +218,8 @@ class PolicyNode(Node):
                 self._end_when_stopped(runtime)
                 for warning in self._session.runtime.take_warnings():
                     self.get_logger().warning(warning)
-            self._publish(runtime)
+            self._reports.publish(
+                self._state, self._failure, self._operator.enabled, self._session, runtime)
         except Exception:
             if self.context.ok():
                 self.get_logger().error(
@@ -239,89 +232,57 @@ class PolicyNode(Node):
             self.get_logger().error(f'deactivating: the robot was stopped ({runtime.latched})')
             self.trigger_deactivate()
 
-    def _publish(self, runtime: RuntimeStatus | None) -> None:
-        settings = self._session.config.diagnostics if self._session else DiagnosticsSettings()
-        now_ns, period_ns = self._clock_steady.now_ns(), round(settings.period_s * 1e9)
-        status = self._node_status()
-        key = _change_key(status, runtime)
-        if key != self._last_key or now_ns >= self._status_due_ns:
-            self._last_key, self._status_due_ns = key, now_ns + period_ns
-            self._status_publisher.publish(
-                diagnostics.summary(status, runtime, self._hardware_id()))
-        if now_ns >= self._diagnostics_due_ns:
-            self._diagnostics_due_ns = now_ns + period_ns - round(_WATCH_PERIOD_S * 0.5e9)
-            array = DiagnosticArray(status=self._all_diagnostics(status, runtime, now_ns))
-            array.header.stamp = self.get_clock().now().to_msg()
-            self._diagnostics_publisher.publish(array)
-
-    def _hardware_id(self) -> str:
-        return str(self.get_parameter('diagnostics.hardware_id').value)
-
-    def _node_status(self) -> diagnostics.NodeStatus:
-        policy: dict[str, str] = {}
-        memory: dict[str, int] = {}
-        if self._session is not None:
-            info = self._session.info
-            policy = {name: str(getattr(info, name)) for name in (
-                'family', 'checkpoint', 'dtype', 'device', 'threads', 'state_dim', 'action_dim',
-                'horizon')}
-            memory = {line.name: line.num_bytes for line in info.memory}
-        return diagnostics.NodeStatus(
-            self.get_fully_qualified_name(), self._state, self._failure, policy, memory,
-            self._process.memory_info().rss
-            + (self._session.resident_bytes() if self._session else 0),
-            self._operator.enabled)
-
-    def _all_diagnostics(
-        self, status: diagnostics.NodeStatus, runtime: RuntimeStatus | None, now_ns: int,
-    ) -> list[DiagnosticStatus]:
-        if self._session is None or runtime is None:
-            hardware_id = self._hardware_id()
-            return [diagnostics.node(status, hardware_id),
-                    diagnostics.faults(status, (), (), hardware_id),
-                    diagnostics.memory(status, hardware_id)]
-        config, inputs = self._session.config, self._session.inputs
-        hardware_id, wanted = self._hardware_id(), self._state == 'active'
-        cameras = [diagnostics.camera(
-            status, name, self._rates.measure(link.status(), now_ns), runtime.cameras[name],
-            wanted, self._profile, hardware_id) for name, link in inputs.cameras.items()]
-        return [
-            diagnostics.node(status, hardware_id),
-            diagnostics.faults(status, runtime.faults, runtime.fault_history, hardware_id),
-            diagnostics.control(
-                status, runtime, config.control.rate_hz, config.diagnostics, hardware_id),
-            diagnostics.inference(status, runtime, hardware_id),
-            *cameras,
-            diagnostics.link(
-                status, 'joint states', self._rates.measure(inputs.state.status(), now_ns),
-                wanted, hardware_id),
-            diagnostics.instruction(
-                status, self._rates.measure(inputs.instruction.status(), now_ns),
-                runtime.instruction, wanted, hardware_id),
-            diagnostics.clock(status, inputs.time.status(), runtime.faults, runtime.clock_jumps,
-                              hardware_id),
-            diagnostics.cache(status, runtime, hardware_id),
-            diagnostics.realtime(status, runtime, hardware_id),
-            diagnostics.memory(status, hardware_id)]
-
-
-def _change_key(status: diagnostics.NodeStatus, runtime: RuntimeStatus | None) -> object:
-    """What makes ~/status worth sending at once."""
-    if runtime is None:
-        return status.state, status.failure, status.enabled
-    command = runtime.last_command
-    return (status.state, status.failure, status.enabled, runtime.instruction, runtime.latched,
-            tuple((fault.name, fault.message) for fault in runtime.faults),
-            (command.source, command.reason) if command else None)
-
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the node until SIGINT or SIGTERM; returns the exit status."""
+    try:
+        return _run(args)
+    except KeyboardInterrupt:  # a second Ctrl-C, before `_run` could turn a deaf ear
+        _ignore_signals()
+        rclpy.try_shutdown()
+        return 0
+
+
+def _run(args: Sequence[str] | None) -> int:
     # The control tick waits for the interpreter's lock at most this long behind Python code of the
     # worker (5 ms by default): 87 of 360 ticks were late by over 10 ms so, 32 with this.
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     keep_freed_memory()
-    return run(PolicyNode, args)
+    # Until rclpy.init takes it over, SIGTERM would end the process as a failure.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    node = None
+    try:
+        rclpy.init(args=args)
+        node = PolicyNode()
+        spin(node)
+    except (KeyboardInterrupt, ExternalShutdownException):
+        pass
+    except Exception as error:
+        if node is not None:
+            raise
+        _complain(error)
+        return 2
+    finally:
+        _ignore_signals()  # a second one must not cut this short
+        if node is not None:
+            node.end()
+            node.destroy_node()
+        rclpy.try_shutdown()
+    return 0
+
+
+def _ignore_signals() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _complain(error: Exception) -> None:
+    """Say in one line why the node could not start: an unreadable parameter file, mostly."""
+    words = ' '.join(str(error).split())
+    fault = ConfigError(
+        'command line', expected='arguments and parameter files that ROS can read',
+        got=f'{type(error).__name__}: {words}', remedy='Mend what is named above.')
+    print(f'{fault.name}: {fault}', file=sys.stderr)
 
 
 if __name__ == '__main__':

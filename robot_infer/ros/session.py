@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 class Session:
     """Everything between configure and cleanup.
 
+    ready_bytes: what was held when it was made, all memory taken and the policy warm.
+
     :raises RobotInferError: what does not fit: settings, checkpoint, budget.
     """
 
@@ -80,6 +82,7 @@ class Session:
             self.inputs = Inputs(node, config, self.runtime, clock, self._instruct)
             undo.callback(self.inputs.close)
             self._tell_instruction()
+            self.ready_bytes = self.held_bytes()
             self._undo = undo.pop_all()
 
     def activate(self) -> None:
@@ -88,32 +91,46 @@ class Session:
         self.runtime.start()
 
     def deactivate(self) -> bool:
-        """Send nothing more from here on; False where a step of the engine still hangs."""
+        """Send nothing more from here on; False where a step of the engine is still under way.
+
+        It is given a control period to end: whoever deactivates must not have to wait for more.
+        """
+        return self._stop(1.0 / self.config.control.rate_hz)
+
+    def _stop(self, step_timeout_s: float | None = None) -> bool:
         self._active.clear()
-        ended = self.runtime.stop()
+        ended = self.runtime.stop(step_timeout_s=step_timeout_s)
         for fault in self.runtime.faults.active():  # over with the run; their counts are kept
             self.runtime.faults.clear(fault.name)
         return ended
 
+    def stop(self) -> bool:
+        """As `deactivate`, and wait for the step under way; a process that hangs is ended.
+
+        False where the engine hangs in this process.
+        """
+        ended = self._stop()
+        if not ended and isinstance(self._engine, RemoteEngine):
+            self._engine.kill()
+            ended = self._stop()
+        return ended
+
     def close(self) -> None:
-        """Give everything back; a policy process that hangs is ended.
+        """Give everything back.
 
         :raises RobotInferError: where the engine hangs in this process; nothing is closed then.
         """
-        ended = self.deactivate()
-        if not ended and isinstance(self._engine, RemoteEngine):
-            self._engine.kill()
-            ended = self.deactivate()
-        if not ended:
+        if not self.stop():
             raise RobotInferError(
                 'inference thread', expected='its end after deactivate', got='a step that hangs',
                 remedy='Wait and clean up again, or end the process.')
         self._undo.close()
 
-    def resident_bytes(self) -> int:
-        """Memory of the process that the policy runs in, where it has one of its own."""
-        return resident_bytes(self._engine.pid or 0) if isinstance(
-            self._engine, RemoteEngine) else 0
+    def held_bytes(self) -> int:
+        """Resident memory of this process, and of the policy's where it has one of its own."""
+        engine = self._engine
+        policys = resident_bytes(engine.pid or 0) if isinstance(engine, RemoteEngine) else 0
+        return resident_bytes() + policys
 
     def apply_live(self, config: Config, given: Collection[str]) -> None:
         """Take over live settings, `given` by name; raises RobotInferError where refused."""
@@ -129,7 +146,7 @@ class Session:
 
     def _tell_instruction(self) -> None:
         """Say which instruction is in force now: '' where there is none."""
-        self._echo.publish(String(data=self.runtime.status().instruction))
+        self._echo.publish(String(data=self.runtime.instruction))
 
     def _tell_step(self, record: StepRecord) -> None:
         """On the inference thread: one step, as a line of JSON."""

@@ -34,7 +34,7 @@ from robot_infer.ros.ros_time import TimeStatus
 from robot_infer.transport import Profile
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
-NODE = NodeStatus('/arm/robot_infer', 'active', '', {}, {'pages': 1000}, 2**20)
+NODE = NodeStatus('/arm/robot_infer', 'active', '', {}, None, 2**20)
 LINK = LinkStatus(
     '/cam/image', 'sensor_msgs/msg/Image', publishers=1, other_types=(), received=100,
     last_ns=5_000_000_000, size_bytes=921_600, lost=0, incompatible='')
