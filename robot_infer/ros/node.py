@@ -27,15 +27,12 @@ on and can be configured again. What a session holds is in session.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-import signal
 import sys
 import traceback
 
 from lifecycle_msgs.srv import ChangeState
-import rclpy
 from rclpy.clock import Clock as RosClock
 from rclpy.clock import ClockType
-from rclpy.executors import ExternalShutdownException
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleState, Node, TransitionCallbackReturn
 
@@ -48,7 +45,7 @@ from robot_infer.ros.parameters import Parameters
 from robot_infer.ros.reports import WATCH_PERIOD_S, Reports
 from robot_infer.ros.services import Services
 from robot_infer.ros.session import Session
-from robot_infer.ros.spin import spin
+from robot_infer.ros.spin import run
 
 NAME = 'robot_infer'
 RCLError = rclpy_implementation.RCLError  # rclpy gives it no public name
@@ -56,15 +53,18 @@ SWITCH_INTERVAL_S = 0.0005
 
 
 class PolicyNode(Node):
-    """Parameters, lifecycle and reports; the work is done by the session's runtime."""
+    """Parameters, lifecycle and reports; the work is done by the session's runtime.
 
-    def __init__(self) -> None:
+    :param arguments: the command line that ROS was started with.
+    """
+
+    def __init__(self, arguments: Sequence[str] = ()) -> None:
         super().__init__(NAME)
         self._clock_steady = MonotonicClock()
         self._state, self._failure = 'unconfigured', ''
         self._session: Session | None = None
         self._settings = Parameters(
-            self, lambda: self._session is None, self._apply_live)
+            self, lambda: self._session is None, self._apply_live, arguments)
         self._journal = Journal(self.get_logger(), self._clock_steady)
         self._operator = Services(
             self, lambda: self._session.runtime if self._session else None, self._begin_anew)
@@ -235,54 +235,11 @@ class PolicyNode(Node):
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the node until SIGINT or SIGTERM; returns the exit status."""
-    try:
-        return _run(args)
-    except KeyboardInterrupt:  # a second Ctrl-C, before `_run` could turn a deaf ear
-        _ignore_signals()
-        rclpy.try_shutdown()
-        return 0
-
-
-def _run(args: Sequence[str] | None) -> int:
     # The control tick waits for the interpreter's lock at most this long behind Python code of the
     # worker (5 ms by default): 87 of 360 ticks were late by over 10 ms so, 32 with this.
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     keep_freed_memory()
-    # Until rclpy.init takes it over, SIGTERM would end the process as a failure.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    node = None
-    try:
-        rclpy.init(args=args)
-        node = PolicyNode()
-        spin(node)
-    except (KeyboardInterrupt, ExternalShutdownException):
-        pass
-    except Exception as error:
-        if node is not None:
-            raise
-        _complain(error)
-        return 2
-    finally:
-        _ignore_signals()  # a second one must not cut this short
-        if node is not None:
-            node.end()
-            node.destroy_node()
-        rclpy.try_shutdown()
-    return 0
-
-
-def _ignore_signals() -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-
-
-def _complain(error: Exception) -> None:
-    """Say in one line why the node could not start: an unreadable parameter file, mostly."""
-    words = ' '.join(str(error).split())
-    fault = ConfigError(
-        'command line', expected='arguments and parameter files that ROS can read',
-        got=f'{type(error).__name__}: {words}', remedy='Mend what is named above.')
-    print(f'{fault.name}: {fault}', file=sys.stderr)
+    return run(PolicyNode, args)
 
 
 if __name__ == '__main__':
