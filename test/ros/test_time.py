@@ -23,6 +23,10 @@ may ever be followed.
 from __future__ import annotations
 
 from array import array
+from pathlib import Path
+import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -76,6 +80,79 @@ def simulated(robot, harness):
     assert robot.set({'use_sim_time': False}) == (True, '')
 
 
+# The system's time as ROS reads it; timeouts of the middleware must not see another one.
+_SET_CLOCK = """
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+
+int rcutils_system_time_now(int64_t *now_ns) {
+    static const volatile int64_t *ahead_s;
+    if (!ahead_s)
+        ahead_s = mmap(0, 8, PROT_READ, MAP_SHARED, open(getenv("AHEAD_S"), O_RDONLY), 0);
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    *now_ns = (now.tv_sec + *ahead_s) * 1000000000 + now.tv_nsec;
+    return 0;
+}
+"""
+
+
+@pytest.fixture(scope='module')
+def ahead(tmp_path_factory) -> tuple[Path, Path | None]:
+    """A file that says by how much the clock of a process is ahead, and what to preload for it."""
+    folder = tmp_path_factory.mktemp('ahead')
+    said, source, library = folder / 'seconds', folder / 'clock.c', folder / 'clock.so'
+    said.write_bytes(bytes(8))
+    source.write_text(_SET_CLOCK)
+    compiler = shutil.which('cc') if sys.platform == 'linux' else None
+    if compiler is None:
+        return said, None
+    subprocess.run([compiler, '-shared', '-fPIC', '-O1', '-o', library, source], check=True)
+    return said, library
+
+
+@pytest.fixture
+def set_clock(ahead):
+    """Set the clock of the node of `alone` so many seconds ahead."""
+    said, library = ahead
+    if library is None:
+        pytest.skip('no C compiler (cc) on Linux, to make a clock that can be set for one process')
+
+    def set_ahead(seconds: int) -> None:
+        with open(said, 'r+b', buffering=0) as file:
+            file.write(seconds.to_bytes(8, sys.byteorder))
+    return set_ahead
+
+
+@pytest.fixture(scope='module')
+def _alone(harness, domain_id, ahead, checkpoint, tmp_path_factory):
+    settings = {
+        'use_sim_time': True, 'policy.checkpoint': checkpoint, 'policy.process': False,
+        'policy.threads': 1, 'cameras.max_age_s': 5.0, 'cameras.max_skew_s': 5.0,
+        'state.max_age_s': 5.0, 'control.chunk_validity_s': 5.0, 'inference.rate_hz': 10.0,
+        'diagnostics.period_s': 0.2}
+    said, library = ahead
+    child = harness.start_node(
+        domain_id, '-r', '__node:=alone',
+        *(word for key, value in settings.items() for word in ('-p', f'{key}:={value}')),
+        AHEAD_S=str(said), ROS_LOG_DIR=str(tmp_path_factory.mktemp('log')),
+        **({'LD_PRELOAD': str(library)} if library else {}))
+    yield child
+    assert child.stop() == 0 and not child.lines_with('Traceback')
+
+
+@pytest.fixture
+def alone(robot, _alone, make_robot):
+    """A node of its own, unconfigured, that began with use_sim_time and heard no /clock yet."""
+    alone = make_robot('alone')
+    yield alone
+    for name in ('deactivate', 'cleanup'):
+        assert alone.transition(name)
+
+
 @pytest.fixture
 def told(process):
     """Wait until the log has a line with all these words."""
@@ -86,9 +163,16 @@ def told(process):
 
 
 def figures(robot, task: str) -> dict[str, str]:
-    """The values of a diagnostics task, of now."""
-    robot.wait_reports(2)
-    return {pair.key: pair.value for pair in robot.diagnostics[f'/robot_infer: {task}'].values}
+    """The values of a diagnostics task of the robot's node, of now."""
+    seen: list[object] = []
+
+    def fresh() -> bool:
+        status = robot.diagnostics.get(f'/{robot.name}: {task}')
+        if status is not None and not any(status is other for other in seen):
+            seen.append(status)
+        return len(seen) > 2  # the first was there, the second may have been under way
+    robot.wait(fresh, f'diagnostics of {task}')
+    return {pair.key: pair.value for pair in seen[-1].values}
 
 
 def jumps(robot) -> int:
@@ -158,27 +242,45 @@ def test_a_switch_to_simulated_time_and_back(active, harness, stream, home, good
 
 
 def test_without_a_clock_the_node_says_so_and_does_not_move_the_robot(
-    robot, start, make_robot, harness, checkpoint, stream, good,
+    alone, harness, stream, home, good,
 ):
-    child = start(
-        '-p', 'use_sim_time:=true', '-p', f'policy.checkpoint:={checkpoint}', '-p',
-        'policy.process:=false', '-p', 'policy.threads:=1', '-p', 'cameras.max_age_s:=5.0', '-p',
-        'cameras.max_skew_s:=5.0', '-p', 'state.max_age_s:=5.0', '-p',
-        'control.chunk_validity_s:=5.0', '-p', 'inference.rate_hz:=10.0', '-r',
-        '__node:=without_clock')
-    other = make_robot('without_clock')
-    other.image, other.state = harness.good_image, harness.good_state
-    assert other.transition('configure') and other.transition('activate')
-    other.instruct('move to the red cube')
-    other.wait_fault('ClockError', 'Start what publishes it')
-    other.wait_diagnostics('clock', 'no publisher on /clock')
-    other.wait(lambda: 'use_sim_time is true' in other.status.message, 'the status')
-    other.wait_reports(1)
-    assert not other.actions and other.lifecycle_state() == 'active'
-    other.clock = harness.SimulatedTime()
-    other.wait_status(source='chunk', faults='')
-    stream.expect_stream(other.actions, stream.Hold(at=POSITION, at_least=0), good())
-    assert child.stop() == 0 and not child.lines_with('Traceback')
+    alone.image, alone.state = harness.good_image, harness.good_state
+    assert alone.transition('configure') and alone.transition('activate')
+    alone.instruct('move to the red cube')
+    alone.wait_fault('ClockError', 'Start what publishes it')
+    alone.wait_diagnostics('clock', 'no publisher on /clock')
+    alone.wait(lambda: 'a time on /clock' in alone.status.message, 'the status')
+    alone.wait_reports(1)
+    assert not alone.actions and alone.lifecycle_state() == 'active'
+    alone.clock = harness.SimulatedTime()
+    alone.wait_status(source='chunk', faults='')
+    stream.expect_stream(alone.actions, home, good())
+
+
+# The system's clock, set.
+
+
+def test_when_the_clock_of_the_computer_is_set_nothing_of_the_time_before_is_used(
+    alone, harness, set_clock, stream, home, good, then, other,
+):
+    assert alone.set({'use_sim_time': False}) == (True, '')
+    alone.image, alone.state = harness.good_image, harness.good_state
+    assert alone.transition('configure') and alone.transition('activate')
+    alone.instruct('move to the red cube')
+    alone.wait_status(source='chunk', faults='')
+    before = jumps(alone)
+    for number, (ahead_s, image) in enumerate(
+            [(3600, other), (0, harness.good_image)], before + 1):
+        alone.image = alone.state = lambda: None  # it is noticed without messages too
+        set_clock(ahead_s)
+        alone.stamp = lambda topic, now_ns, ahead_s=ahead_s: now_ns + ahead_s * 10**9
+        alone.wait_status(source='hold', reason='clock_jumped')
+        alone.wait_fault('ClockError', f'a jump {"forward" if ahead_s else "back"} by 3')
+        alone.image, alone.state = image, harness.good_state
+        alone.wait_status(source='chunk')
+        assert jumps(alone) == number
+    stream.expect_stream(alone.actions, home, good(), stream.Hold(), then(first_row=0),
+                         stream.Hold(), good(first_row=0))
 
 
 # Stamps that are wrong, beside the system's clock.
