@@ -102,7 +102,15 @@ class Rig:
         self.clock = clock
         self.policy = policy
         self.sent: list[Command] = []
-        self.runtime = Runtime(Config.from_flat(flat), policy, clock, self.sent.append)
+        self.config = Config.from_flat(flat)
+        self.runtime = Runtime(self.config, policy, clock, self.sent.append)
+
+    def apply(self, **values: object) -> None:
+        """Change live settings, given as group__key."""
+        given = {name.replace('__', '.'): value for name, value in values.items()}
+        config = Config.from_flat({**self.config.flat(), **given})
+        self.runtime.apply_live(config, given.keys())
+        self.config = config
 
     def stamp_ns(self) -> int:
         """The stamps' clock now."""

@@ -22,7 +22,6 @@ import threading
 import numpy as np
 import pytest
 
-from robot_infer.config import Config
 from robot_infer.control import MonotonicClock
 from robot_infer.errors import ConfigError, InstructionError
 from robot_infer.types import Source
@@ -304,41 +303,6 @@ class TestSettings:
         rig.feed()
         assert rig.tick()[0].values is None
 
-    def apply(self, rig, **values: object) -> None:
-        flat = rig.runtime._config.flat()
-        flat.update({name.replace('__', '.'): value for name, value in values.items()})
-        given = {name.replace('__', '.') for name in values}
-        rig.runtime.apply_live(Config.from_flat(flat), given)
-
-    def test_a_refused_set_takes_over_nothing_and_ends_the_instruction(self, make_rig) -> None:
-        rig = make_rig()
-        with pytest.raises(InstructionError):
-            self.apply(rig, cameras__max_age_s=9.0, control__chunk_validity_s=9.0,
-                       instruction__text='y' * 10_000)
-        rig.feed()
-        assert rig.runtime.status().instruction == ''
-        assert rig.runtime.infer_once() is None
-        rig.runtime.set_instruction('to the light')
-        rig.clock.advance_s(1.0)
-        rig.put_state()
-        assert rig.runtime.infer_once() is None  # the frames are stale, as before the refused set
-        assert 'StaleFrameError' in rig.faults()
-
-    def test_another_change_does_not_revive_an_ended_instruction(self, make_rig) -> None:
-        rig = make_rig()
-        with pytest.raises(InstructionError):
-            self.apply(rig, instruction__text='y' * 10_000)
-        self.apply(rig, cameras__max_age_s=0.31)
-        assert rig.runtime.status().instruction == ''
-
-    def test_setting_the_text_it_already_has_replaces_one_that_came_by_topic(
-        self, make_rig,
-    ) -> None:
-        rig = make_rig()
-        rig.runtime.put_instruction('away from the light')
-        self.apply(rig, instruction__text='to the light')
-        assert rig.runtime.status().instruction == 'to the light'
-
     def test_a_measured_position_outside_the_limits_is_not_held(self, make_rig) -> None:
         rig = make_rig(control__action_low=(-1.0, -1.0), control__action_high=(1.0, 1.0),
                        instruction__text='')
@@ -353,27 +317,6 @@ class TestSettings:
         now = rig.clock.now_ns()
         rig.runtime.put_state(['gripper_left'], [0.1], rig.stamp_ns(), now, rig.stamp_ns())
         assert rig.runtime.infer_once() is not None
-
-    def test_live_settings_take_effect(self, make_rig) -> None:
-        rig = make_rig()
-        rig.feed()
-        rig.runtime.infer_once()
-        self.apply(rig, control__chunk_validity_s=0.03, state__max_age_s=9.0,
-                   cameras__max_age_s=9.0, inference__deadline_s=0.001, inference__rate_hz=3.0)
-        assert [command.reason for command in rig.tick(2)] == ['', 'chunk_expired']
-        rig.clock.advance_s(5.0)
-        rig.policy.before_step = lambda: rig.clock.advance_s(0.002)
-        assert rig.runtime.infer_once() is not None
-        assert rig.runtime.status().inference.counters.late == 1
-        assert rig.runtime._worker.rate_hz == 3.0
-        self.apply(rig, instruction__text='away from the light')
-        assert rig.runtime.status().instruction == 'away from the light'
-
-    def test_other_settings_cannot_be_changed_and_then_none_is(self, make_rig) -> None:
-        rig = make_rig()
-        with pytest.raises(ConfigError, match='control.rate_hz: expected 50.0, unchanged'):
-            self.apply(rig, control__rate_hz=10.0, state__max_age_s=9.0)
-        assert rig.runtime._state.max_age_s == 0.25
 
 
 class TestStatus:
