@@ -178,7 +178,7 @@ def which_command(config: Path | None, device: str) -> int:
 
 @contextmanager
 def _progress(console: Console) -> Iterator[Callable[[Result], None]]:
-    """The kernel that was compiled last, on a terminal; nothing where the output goes elsewhere."""
+    """What was compiled last, on a terminal; nothing where the output goes elsewhere."""
     if not console.is_terminal:
         yield lambda result: None
         return

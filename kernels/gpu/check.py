@@ -101,7 +101,7 @@ def triton_version() -> str | None:
 
 
 def cache_folder() -> Path:
-    """Where compiled kernels are kept: TRITON_CACHE_DIR, the user's cache, or a temporary folder."""
+    """Where compiled kernels are kept: TRITON_CACHE_DIR, the user's cache, a temporary folder."""
     if given := os.environ.get('TRITON_CACHE_DIR'):
         return Path(given)
     base = Path(os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache')
@@ -177,11 +177,10 @@ def _ask(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
         status = child.wait()
         said.seek(0)
-        last = [line.strip() for line in said if line.strip()][-1:] or ['']
-    words = f'ended with status {status}: {last[0]}'
-    if status < 0:
-        words = f'the compiler crashed ({signal.Signals(-status).name}): {last[0]}'
-    yield {'end': status, 'words': words[:300]}
+        last = [line.strip() for line in said if line.strip()][-1:]
+    end = (f'the compiler crashed ({signal.Signals(-status).name})' if status < 0
+           else f'the compiler ended with status {status}')
+    yield {'end': status, 'words': ': '.join([end, *last])[:300]}
 
 
 def judge(answer: dict[str, Any], target: Target) -> Result:

@@ -102,10 +102,10 @@ def occupancy(registers: int, warps: int, shared_bytes: int, target: Target) -> 
     """Blocks an SM of the chip can hold, and what forbids one more; 0 where none fits."""
     per_warp = max(256, -(-registers * 32 // 256) * 256)
     room = {
-        'registers': _SM_REGISTERS // per_warp // 4 * 4 // warps,
-        'shared memory': target.sm_shared // (shared_bytes + _BLOCK_RESERVED),
         'warps': target.sm_warps // warps,
         'blocks': target.sm_blocks,
+        'registers': _SM_REGISTERS // per_warp // 4 * 4 // warps,
+        'shared memory': target.sm_shared // (shared_bytes + _BLOCK_RESERVED),
     }
     if shared_bytes > target.block_shared:
         room['shared memory'] = 0
