@@ -60,7 +60,7 @@ setup(
     data_files=[
         ('share/ament_index/resource_index/packages', [f'resource/{NAME}']),
         (f'share/{NAME}', ['package.xml']),
-        (f'share/{NAME}/launch', sorted(glob('launch/*.launch.py'))),
+        (f'share/{NAME}/launch', sorted(glob('launch/*.py'))),
         (f'share/{NAME}/config', sorted(glob('config/*'))),
     ],
     zip_safe=False,

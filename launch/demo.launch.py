@@ -20,9 +20,11 @@
 """
 
 import os
+import runpy
+import sys
 
 from ament_index_python.packages import get_package_share_directory
-from launch import LaunchDescription
+from launch import LaunchContext, LaunchDescription
 from launch.actions import (
     DeclareLaunchArgument,
     EmitEvent,
@@ -33,36 +35,57 @@ from launch.actions import (
 from launch.event_handlers import OnProcessExit
 from launch.events import Shutdown
 from launch.launch_description_sources import PythonLaunchDescriptionSource
+from launch.logging import get_logger
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
 SHARE = get_package_share_directory('robot_infer')
 
 
-def generate_launch_description() -> LaunchDescription:
-    """What `ros2 launch` runs."""
-    names = ('namespace', 'instruction', 'log_level')
-    return LaunchDescription([
+def declared_arguments() -> list[DeclareLaunchArgument]:
+    """Every argument of this file."""
+    return [
         DeclareLaunchArgument(
-            'namespace', default_value='demo', description='Namespace of both nodes.'),
+            'namespace', default_value='demo', description='Namespace of all nodes.'),
         DeclareLaunchArgument(
             'instruction', default_value='', description='Instruction at start, such as '
             '"move to the red cube"; empty waits for the instruction topic.'),
         DeclareLaunchArgument(
+            'guard', default_value='false', choices=['true', 'false'],
+            description='Let the actions go through a guard.'),
+        DeclareLaunchArgument(
             'log_level', default_value='info', description='Lowest level that is logged.'),
         DeclareLaunchArgument(
             'seed', default_value='0', description='Which table and blocks are shown.'),
+    ]
+
+
+def generate_launch_description() -> LaunchDescription:
+    """What `ros2 launch` runs."""
+    passed_on = ('namespace', 'instruction', 'guard', 'log_level')
+    return LaunchDescription([
+        *declared_arguments(),
+        OpaqueFunction(function=check_arguments),
         IncludeLaunchDescription(
             PythonLaunchDescriptionSource(os.path.join(SHARE, 'launch', 'robot_infer.launch.py')),
             launch_arguments={
                 'params_file': os.path.join(SHARE, 'config', 'demo.yaml'),
-                **{name: LaunchConfiguration(name) for name in names}}.items()),
+                **{name: LaunchConfiguration(name) for name in passed_on}}.items()),
         # After the include, which has set the Fast DDS profile for every process that follows.
-        OpaqueFunction(function=_simulator),
+        OpaqueFunction(function=start_simulator),
     ])
 
 
-def _simulator(context) -> list[object]:
+def check_arguments(context: LaunchContext) -> None:
+    """Say so when an argument was given that this file does not have."""
+    check = runpy.run_path(os.path.join(os.path.dirname(__file__), 'arguments.py'))['check']
+    check(__file__, context.launch_configurations,
+          [argument.name for argument in declared_arguments()], sys.argv,
+          get_logger('robot_infer.launch').warning)
+
+
+def start_simulator(context: LaunchContext) -> list[object]:
+    """The simulated robot; the launch ends with it."""
     value = context.launch_configurations
     simulator = Node(
         package='robot_infer', executable='robot_infer_sim', name='robot_infer_sim',

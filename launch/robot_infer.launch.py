@@ -18,8 +18,8 @@
     ros2 launch robot_infer robot_infer.launch.py params_file:=/path/to/my.yaml namespace:=arm
 """
 
-import difflib
 import os
+import runpy
 import sys
 
 from ament_index_python.packages import get_package_share_directory
@@ -83,31 +83,17 @@ def generate_launch_description() -> LaunchDescription:
     """What `ros2 launch` runs."""
     return LaunchDescription([
         *declared_arguments(),
-        OpaqueFunction(function=refuse_unknown_arguments),
+        OpaqueFunction(function=check_arguments),
         OpaqueFunction(function=start),
     ])
 
 
-def refuse_unknown_arguments(context: LaunchContext) -> None:
-    """Say so when an argument was given that this file does not have.
-
-    launch sets and ignores such arguments. A mistyped autostart:=false would move the robot, so
-    it is an error where the argument was typed for this file; where this file is included by
-    another, arguments of that one are around too, and only near misses are worth a warning.
-    """
-    known = [argument.name for argument in declared_arguments()]
-    typed = {word.partition(':=')[0] for word in sys.argv if ':=' in word}
-    ours = any(os.path.basename(word) == os.path.basename(__file__) for word in sys.argv)
-    for name in context.launch_configurations:
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
-        hint = f'did you mean {near[0]}?' if near else f'it has {", ".join(known)}.'
-        if name in known:
-            continue
-        if ours and name in typed:
-            raise RuntimeError(f'robot_infer.launch.py has no argument {name}; {hint}')
-        if near:
-            get_logger('robot_infer.launch').warning(
-                f'argument {name} is not one of robot_infer.launch.py; {hint}')
+def check_arguments(context: LaunchContext) -> None:
+    """Say so when an argument was given that this file does not have."""
+    check = runpy.run_path(os.path.join(os.path.dirname(__file__), 'arguments.py'))['check']
+    check(__file__, context.launch_configurations,
+          [argument.name for argument in declared_arguments()], sys.argv,
+          get_logger('robot_infer.launch').warning)
 
 
 def start(context: LaunchContext) -> list[object]:

@@ -99,7 +99,8 @@ def test_the_wheel_installs_what_ros_looks_for(wheel):
     names = set(wheel.namelist())
     assert f'{share}/ament_index/resource_index/packages/robot_infer' in names
     for name in ('package.xml', 'launch/robot_infer.launch.py', 'launch/demo.launch.py',
-                 'config/robot_infer.yaml', 'config/demo.yaml', 'config/fastdds.xml'):
+                 'launch/arguments.py', 'config/robot_infer.yaml', 'config/demo.yaml',
+                 'config/fastdds.xml'):
         assert f'{share}/robot_infer/{name}' in names
 
 

@@ -106,11 +106,14 @@ def test_the_demo_drives_its_robot(launch, make_robot):
     robot.wait_status(state='active', source='chunk')
 
 
-@pytest.mark.parametrize('argument, words', [
-    ('autostrat:=false', 'did you mean autostart?'), ('autostart:=maybe', 'autostart'),
-    ('params_file:=/nowhere/at/all.yaml', '/nowhere/at/all.yaml')])
-def test_a_wrong_argument_is_reported(launch, argument, words):
-    process = launch('robot_infer.launch.py', argument)
+@pytest.mark.parametrize('file, argument, words', [
+    ('robot_infer.launch.py', 'autostrat:=false', 'autostrat (did you mean autostart?)'),
+    ('robot_infer.launch.py', 'guardd:=true', 'guardd (did you mean guard?)'),
+    ('robot_infer.launch.py', 'autostart:=maybe', 'autostart'),
+    ('robot_infer.launch.py', 'params_file:=/nowhere/at/all.yaml', '/nowhere/at/all.yaml'),
+    ('demo.launch.py', 'params_file:=my.yaml', 'no argument params_file')])
+def test_a_wrong_argument_is_reported(launch, file, argument, words):
+    process = launch(file, argument)
     give_up = time.monotonic() + PATIENCE_S
     output = ''
     os.set_blocking(process.stdout.fileno(), False)
