@@ -81,7 +81,12 @@ setup(
         'tokenizers>=0.15',
         'torch>=2.4',
     ],
-    extras_require={'test': ['hypothesis>=6.80', 'pytest>=7.0', 'ruff>=0.4']},
+    extras_require={
+        'test': ['hypothesis>=6.80', 'pytest>=7.0', 'ruff>=0.4'],
+        # Compiles and interprets the GPU kernels without a GPU. Pinned: what registers and shared
+        # memory come out depends on it. CUDA builds of torch bring the one that they run with.
+        'check': ['triton==3.7.1'],
+    },
     entry_points={
         'console_scripts': [
             f'robot_infer_node = {NAME}.ros.start:node',

@@ -18,6 +18,8 @@ ros_wheels=(
 )
 # Without a local part, so that the CPU build 2.13.0+cpu is taken wherever one is offered.
 torch=torch==2.13.0
+# As in setup.py. CUDA builds of torch bring the triton that fits them.
+triton=triton==3.7.1
 
 say() { printf 'setup: %s\n' "$*"; }
 fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
@@ -92,10 +94,24 @@ kept = {'torch': 'torch', 'opencv-python-headless': 'cv2'}
 for requirement in importlib.metadata.requires('robot_infer'):
     requirement = requirement.split(';')[0].strip()
     name = requirement.split('>')[0].strip()
+    if name.startswith('triton'):
+        continue  # below: it must be the one of this torch
     if name not in kept or importlib.util.find_spec(kept[name]) is None:
         print(requirement)
 EOF
 pip install --quiet -c "$constraints" -r "$venv/requirements.txt"
+
+# Checks the GPU kernels without a GPU (robot-infer kernels check, and their tests).
+if imports "$python" triton; then
+    say "keeping triton $("$python" -c 'import triton; print(triton.__version__)')"
+elif "$python" -c 'import torch, sys; sys.exit(torch.version.cuda is not None)'; then
+    say "installing $triton"
+    pip install --quiet --no-deps "$triton" ||
+        say 'WARNING: no triton for this computer: the GPU kernels cannot be checked here.'
+else
+    say 'WARNING: this CUDA build of torch has no triton, which the GPU kernels need: install' \
+        'the version that belongs to it (pip show torch names it).'
+fi
 
 # `ros2 launch` looks below the prefix for what an editable install does not put there.
 index=$venv/share/ament_index/resource_index/packages
