@@ -78,12 +78,15 @@ def command() -> None:
               'demo policy.')
 @click.option('--all-shapes', is_flag=True,
               help=f'Also the shapes of {", ".join(shape.name for shape in SHAPES)}.')
+@click.option('--shape', 'names', multiple=True, metavar='NAME', type=click.Choice(
+    [shape.name for shape in SHAPES], case_sensitive=False),
+    help='One of these instead of the configured policy. Repeatable.')
 @click.option('--json', 'json_file', type=click.Path(dir_okay=False, path_type=Path),
               help='Write the figures to this file.')
 @click.option('--jobs', type=click.IntRange(1, 256), default=len(TARGETS), show_default='one for '
               'each chip, at most one for each core', help='Compile for so many chips at a time.')
 def check_command(targets: tuple[Target, ...], config: Path | None, all_shapes: bool,
-                  json_file: Path | None, jobs: int) -> int:
+                  names: tuple[str, ...], json_file: Path | None, jobs: int) -> int:
     """Compile every kernel for a chip, without one, and say whether it fits.
 
     The shapes are those of the configured policy. What is compiled is what the launch code would
@@ -92,12 +95,13 @@ def check_command(targets: tuple[Target, ...], config: Path | None, all_shapes: 
     Exit status: 0 where every kernel may be deployed; 1 where one spills registers, does not fit
     the chip or does not compile; 2 for an error.
     """
+    if json_file is not None:
+        check_writable('--json', json_file)
+    shapes = [shape for shape in SHAPES if all_shapes or shape.name in names]
+    if config is not None or not names:
+        shapes.insert(0, configured_shape(_settings(config)))
+    console = _console()
     try:
-        if json_file is not None:
-            check_writable('--json', json_file)
-        shapes = [configured_shape(Config() if config is None else Config.from_yaml(config))]
-        shapes += SHAPES if all_shapes else ()
-        console = _console()
         with _progress(console) as progress:
             results = check(targets, shapes, min(jobs, _cores()), progress=progress)
     except TritonMissing as error:
@@ -110,10 +114,12 @@ def check_command(targets: tuple[Target, ...], config: Path | None, all_shapes: 
 
 
 def as_json(shapes: Sequence[Shape], results: Sequence[Result]) -> str:
-    """Everything that was found, for a file."""
-    return json.dumps({'triton': triton_version(), 'shapes': [asdict(shape) for shape in shapes],
-                       'results': [{**asdict(result), 'failed': result.failed}
-                                   for result in results]}, indent=1) + '\n'
+    """Everything that was found, for a file, one result a line."""
+    head = json.dumps({'triton': triton_version(), 'shapes': [asdict(shape) for shape in shapes]})
+    lines = ',\n'.join(json.dumps({name: value for name, value in asdict(result).items()
+                                   if name != 'key'} | {'failed': result.failed})
+                       for result in results)
+    return f'{head[:-1]}, "results": [\n{lines}\n]}}\n'
 
 
 def show(targets: Sequence[Target], shapes: Sequence[Shape], results: Sequence[Result],
@@ -171,7 +177,7 @@ def which_command(config: Path | None, device: str) -> int:
     """
     from robot_infer.kernel_choice import explain
 
-    settings = Config() if config is None else Config.from_yaml(config)
+    settings = _settings(config)
     return 0 if explain(settings, device or settings.policy.device, _console()) \
         else FAILED
 
@@ -190,6 +196,10 @@ def _progress(console: Console) -> Iterator[Callable[[Result], None]]:
 def _console() -> Console:
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=_WIDTH)
+
+
+def _settings(config: Path | None) -> Config:
+    return Config() if config is None else Config.from_yaml(config)
 
 
 def _cores() -> int:

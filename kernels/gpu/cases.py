@@ -99,7 +99,7 @@ def attention_cases(shape: Shape) -> Iterator[Case]:
         yield Case(name, functools.partial(attend, shape, plane, num_tokens))
     if shape.options:
         for name in ('decode', 'long prefill'):
-            yield Case(f'{name}, window and soft cap', functools.partial(
+            yield Case(f'{name} with window and soft cap', functools.partial(
                 attend, shape, plane, rows[name], window=1024, softcap=50.0))
 
 
