@@ -127,7 +127,7 @@ class Robot:
         self.executor = SingleThreadedExecutor(context=self.context)
         self.executor.add_node(self.node)
         self._others: list[tuple[SingleThreadedExecutor, Node, Context]] = []
-        self._name = name
+        self.name = name
         self._cameras = {camera: self.node.create_publisher(
             Image, f'{camera}/image', qos_profile_sensor_data) for camera in CAMERAS}
         self._joints = self.node.create_publisher(JointState, 'joint_states', 10)
@@ -230,7 +230,7 @@ class Robot:
     def wait_diagnostics(self, task: str, words: str, level: bytes | None = None) -> str:
         """Wait until a diagnostics task says `words` in its message; returns the message."""
         def message() -> str:
-            status = self.diagnostics.get(f'/{self._name}: {task}', DiagnosticStatus())
+            status = self.diagnostics.get(f'/{self.name}: {task}', DiagnosticStatus())
             return status.message if level in (None, status.level) else ''
         self.wait(lambda: words in message(), f'{words!r} from {task}, not {message()!r}')
         return message()
@@ -238,7 +238,7 @@ class Robot:
     def wait_fault(self, name: str, words: str) -> None:
         """Wait until a named fault is on /diagnostics, at ERROR, with `words`."""
         def values() -> dict[str, str]:
-            status = self.diagnostics.get(f'/{self._name}: faults', DiagnosticStatus())
+            status = self.diagnostics.get(f'/{self.name}: faults', DiagnosticStatus())
             error = status.level == DiagnosticStatus.ERROR
             return {pair.key: pair.value for pair in status.values} if error else {}
         self.wait(lambda: words in values().get(name, ''), f'fault {name} with {words!r}')
@@ -289,7 +289,7 @@ class Robot:
             self.node.destroy_publisher(publisher)
 
     def _call(self, kind: type, name: str, request: object) -> object:
-        client = self.node.create_client(kind, f'/{self._name}/{name}')
+        client = self.node.create_client(kind, f'/{self.name}/{name}')
         try:
             self.wait(client.service_is_ready, f'service {name}')
             future = client.call_async(request)
