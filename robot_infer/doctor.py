@@ -39,6 +39,7 @@ from rich.console import Console
 from rich.table import Table
 
 from robot_infer import transport
+from robot_infer.shared_files import shared_file
 
 _GIB = 2**30
 _MESSAGES = ('std_msgs', 'sensor_msgs', 'trajectory_msgs', 'diagnostic_msgs', 'lifecycle_msgs')
@@ -61,7 +62,7 @@ def examine() -> list[Finding]:
     """Run every check, in the order they are shown."""
     checks: tuple[Callable[[], Finding], ...] = (
         _python, _libraries, _torch, _backends, _ros, _messages, _middleware, _profile,
-        _shared_memory, _launch, _demo_policy, _gpu, _processor, _memory, _real_time)
+        _shared_memory, _launch, _demo_policy, _gpu, _kernels, _processor, _memory, _real_time)
     return [_safely(check) for check in checks]
 
 
@@ -201,10 +202,9 @@ def _profile() -> Finding:
     if profile.carries_large_frames:
         return Finding(subject, 'ok', f'{profile.path}, shared memory of '
                        f'{profile.segment_bytes / 2**20:.0f} MiB')
-    shipped = transport.shipped_profile()
-    export = f'export FASTDDS_DEFAULT_PROFILES_FILE={shipped}  ' if shipped else ''
+    export = f'export FASTDDS_DEFAULT_PROFILES_FILE={shared_file("config/fastdds.xml")}'
     return Finding(subject, 'note', f'{profile.fault}: best-effort images above 0.5 MB, such as '
-                   'raw 640x480, are nearly all lost', f'{export}{transport.CURE}')
+                   'raw 640x480, are nearly all lost', f'{export}  {transport.CURE}')
 
 
 def _shared_memory() -> Finding:
@@ -251,6 +251,24 @@ def _gpu() -> Finding:
         cards.append(f'cuda:{index} {card.name}, {card.total_memory / _GIB:.1f} GiB, '
                      f'sm_{card.major}{card.minor}')
     return Finding('GPU', 'ok', '; '.join(cards))
+
+
+def _kernels() -> Finding:
+    """What the kernels run as here; `robot-infer kernels which` says more."""
+    torch, which = _import('torch'), _import('robot_infer_kernels.which')
+    if isinstance(torch, str) or isinstance(which, str):
+        return Finding('kernels', 'missing', 'unknown without torch' if isinstance(torch, str)
+                       else which, 'See torch and backends above.')
+    native, words = which.native_words()
+    found = f'C++ kernel: {words}; triton: {which.triton_words()}'
+    if not which.triton_version():
+        remedy = importlib.import_module('robot_infer_kernels.gpu.check').HOW_TO_GET_TRITON
+        return Finding('kernels', 'note', found, 'Only for a GPU, or to check for one: '
+                       f'{remedy}.')
+    if not native:
+        return Finding('kernels', 'note', found, 'Attention runs in torch, correctly and slower. '
+                       'For the C++ kernel install with a compiler (g++) there.')
+    return Finding('kernels', 'ok', found)
 
 
 def _processor() -> Finding:

@@ -26,7 +26,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 import os
 from pathlib import Path
-import sys
 from xml.etree import ElementTree
 
 # Messages up to here went through the default segment without loss (480,000 bytes did).
@@ -76,13 +75,3 @@ def find_profile(environment: Mapping[str, str] = os.environ) -> Profile:
     if segment <= 4 * SAFE_MESSAGE_BYTES:
         return Profile(path, segment, f'{path} gives shared memory no segment_size of a few MiB')
     return Profile(path, segment, '')
-
-
-def shipped_profile() -> Path | None:
-    """config/fastdds.xml as it lies on this computer: in a checkout, or installed."""
-    prefixes = [Path(sys.prefix), *map(Path, filter(
-        None, os.environ.get('AMENT_PREFIX_PATH', '').split(os.pathsep)))]
-    places = [Path(__file__).resolve().parents[1] / 'config', *(
-        prefix / 'share' / 'robot_infer' / 'config' for prefix in prefixes)]
-    return next((place / 'fastdds.xml' for place in places
-                 if (place / 'fastdds.xml').is_file()), None)

@@ -32,10 +32,6 @@ def test_the_shipped_profile_carries_them_under_either_name():
         assert profile.carries_large_frames and profile.segment_bytes == 32 * 2**20
 
 
-def test_the_shipped_profile_is_found_from_a_checkout():
-    assert transport.shipped_profile() == SHIPPED
-
-
 @pytest.mark.parametrize('content, words', [
     (None, 'does not exist'),
     ('<dds><profiles>', 'not valid XML'),

@@ -45,7 +45,7 @@ from robot_infer.replay.words import as_json, matching_figures
 from robot_infer.report.page import write_page
 from robot_infer.report.summary import summarise
 from robot_infer.report.words import summary_table
-from robot_infer.sim.children import shared_file
+from robot_infer.shared_files import shared_file
 from robot_infer.sim.command import run_command
 
 INCOMPLETE = 1

@@ -28,7 +28,7 @@ import click
 from robot_infer.config import Config
 from robot_infer.errors import ConfigError, RobotInferError
 from robot_infer.replay.sources import INSTRUCTION_TOPIC, STATE_TOPIC, default_image_topic
-from robot_infer.sim.children import shared_file
+from robot_infer.shared_files import shared_file
 from robot_infer.sim.command import run_command
 
 if TYPE_CHECKING:

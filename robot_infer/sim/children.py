@@ -24,17 +24,15 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 import ctypes
 import os
-from pathlib import Path
 import random
 import signal
 import socket
 import subprocess
 import sys
-import sysconfig
 import threading
 
-import robot_infer
 from robot_infer.errors import ConfigError, RobotInferError
+from robot_infer.shared_files import shared_file
 
 _KEPT_LINES = 400
 _PATIENCE_S = ((signal.SIGINT, 6.0), (signal.SIGTERM, 4.0), (signal.SIGKILL, 10.0))
@@ -141,22 +139,3 @@ def free_domain_id() -> int:
     raise ConfigError(
         'ROS_DOMAIN_ID', expected='a domain from 1 to 100 that nobody uses', got='all in use',
         remedy='End ROS 2 processes that are left over on this machine.')
-
-
-def shared_file(name: str) -> Path:
-    """Find a file of `config/` or `launch/`: in the source tree, or where it was installed.
-
-    :raises ConfigError: where it is in neither.
-    """
-    source = Path(robot_infer.__file__).resolve().parent.parent
-    prefixes = [*os.environ.get('AMENT_PREFIX_PATH', '').split(os.pathsep), sys.prefix,
-                sysconfig.get_path('data')]
-    places = [source / name, *(Path(prefix) / 'share' / 'robot_infer' / name
-                               for prefix in prefixes if prefix)]
-    for place in places:
-        if place.is_file():
-            return place
-    raise ConfigError(
-        f'file {name}', expected='a file that is installed with robot_infer',
-        got=f'nothing at {", ".join(dict.fromkeys(map(str, places)))}',
-        remedy='Install the package again (make setup, or colcon build).')

@@ -35,7 +35,7 @@ from robot_infer.control.lockstep import DEFAULT_LATENCY_TICKS
 from robot_infer.engine import Engine as LoadedEngine
 from robot_infer.errors import RobotInferError
 from robot_infer.report.summary import wilson_interval
-from robot_infer.sim.children import shared_file
+from robot_infer.shared_files import shared_file
 from robot_infer.sim.command import run_command
 from robot_infer.sim.episodes import EpisodePlan, Judge, Mover, plan_episode
 from robot_infer.sim.lockstep import LockStep

@@ -25,7 +25,7 @@ import pytest
 from robot_infer.config import Config
 from robot_infer.engine import Engine
 from robot_infer.replay.run import fit_for_replay
-from robot_infer.sim.children import shared_file
+from robot_infer.shared_files import shared_file
 from robot_infer.sim.episodes import plan_episode
 
 sys.path.insert(0, str(Path(__file__).parent))

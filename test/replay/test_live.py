@@ -32,8 +32,9 @@ from robot_infer.replay import command, dds_player
 from robot_infer.replay.bag import Bag
 from robot_infer.replay.live import played_topics
 from robot_infer.replay.sources import Wishes, choose
+from robot_infer.shared_files import shared_file
 from robot_infer.sim import demo
-from robot_infer.sim.children import Child, free_domain_id, ros_environment, shared_file
+from robot_infer.sim.children import Child, free_domain_id, ros_environment
 from robot_infer.sim.episodes import plan_episode
 
 sys.path.insert(0, str(Path(__file__).parent))

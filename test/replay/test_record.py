@@ -41,7 +41,8 @@ from robot_infer.replay import record
 from robot_infer.replay.bag import Bag
 from robot_infer.replay.dds_recorder import DdsRecorder, rclpy_qos, servable_qos
 from robot_infer.replay.errors import MessageTypeError
-from robot_infer.sim.children import Child, free_domain_id, ros_environment, shared_file
+from robot_infer.shared_files import shared_file
+from robot_infer.sim.children import Child, free_domain_id, ros_environment
 
 sys.path.insert(0, str(Path(__file__).parent))
 from replay_bags import ORIGIN_NS, image, state, text

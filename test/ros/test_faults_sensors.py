@@ -39,7 +39,8 @@ from sensor_msgs.msg import Image, JointState
 from std_msgs.msg import String
 
 from robot_infer.report.record import StepRecord
-from robot_infer.sim.children import Child, ros_environment, shared_file
+from robot_infer.shared_files import shared_file
+from robot_infer.sim.children import Child, ros_environment
 
 NAN, INF = float('nan'), float('inf')
 POSITION = (0.1, -0.2)
@@ -184,6 +185,7 @@ def test_a_camera_changes_its_encoding_and_size_while_running(
     first = chunk_of()
     as_grey = chunk_of(overhead=picture(np.repeat(grey[..., None], 3, axis=2), 'rgb8')())
     of_large, of_exact = chunk_of(overhead=large()), chunk_of(overhead=exact())
+    assert len({first, as_grey, of_large, of_exact}) == 4
     stream.expect_stream(
         robot.actions, stream.Hold(at=POSITION, at_least=0), stream.Follow(first, at_least=10),
         stream.Follow(as_grey), stream.Hold(at_least=HELD), stream.Follow(first, first_row=0),

@@ -24,9 +24,8 @@ import time
 import psutil
 import pytest
 
-from robot_infer.errors import ConfigError
 from robot_infer.sim import children
-from robot_infer.sim.children import Child, free_domain_id, ros_environment, shared_file
+from robot_infer.sim.children import Child, free_domain_id, ros_environment
 
 PATIENCE_S = 20.0
 
@@ -127,9 +126,3 @@ def test_the_older_names_are_used_only_where_nothing_else_is_understood(
     environment = ros_environment(42)
     assert ('FASTRTPS_DEFAULT_PROFILES_FILE' in environment) == old_name
     assert ('ROS_LOCALHOST_ONLY' in environment) == old_name
-
-
-def test_a_file_that_is_not_there_is_refused_with_the_places_looked_at():
-    assert shared_file('config/demo.yaml').is_file()
-    with pytest.raises(ConfigError, match='config/nothing.yaml.*nothing at .*share/robot_infer'):
-        shared_file('config/nothing.yaml')

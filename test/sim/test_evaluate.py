@@ -21,8 +21,8 @@ from rich.console import Console
 
 from robot_infer.config import Config
 from robot_infer.engine import Engine
+from robot_infer.shared_files import shared_file
 from robot_infer.sim import evaluate
-from robot_infer.sim.children import shared_file
 from robot_infer.sim.episodes import plan_episode
 from robot_infer.sim.lockstep import LockStep
 from robot_infer.sim.world import EPISODE_STEPS

@@ -73,7 +73,7 @@ def be_node(
     from robot_infer.control.memory import keep_freed_memory
     from robot_infer.ros import node as policy_node
     from robot_infer.ros.spin import spin
-    from robot_infer.sim.children import shared_file
+    from robot_infer.shared_files import shared_file
 
     noted = _Notes(seconds)
     record = ControlLoop._record

@@ -42,7 +42,7 @@ from robot_infer.replay import messages
 from robot_infer.replay.bag import Bag
 from robot_infer.replay.run import Options, Replay, fit_for_replay
 from robot_infer.replay.sources import Wishes, choose
-from robot_infer.sim.children import shared_file
+from robot_infer.shared_files import shared_file
 from robot_infer.sim.world import JOINT_NAMES, World
 
 TOPIC = '/overhead/image'
