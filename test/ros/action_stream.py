@@ -206,7 +206,11 @@ class PolicyOracle:
         self._engine = Engine.from_config(config)
 
     def chunk(self, images: Mapping[str, Image], positions: Values, instruction: str) -> Chunk:
-        """The chunk, as it goes out, of these frames, this state and this instruction."""
+        """The chunk, as it goes out, of these frames, this state and this instruction.
+
+        Made without anything of the chunks before, so that it also judges what the node reuses.
+        """
+        self._engine.forget()
         frames = {camera: decode(camera, messages.raw_image(image, 0, 0))
                   for camera, image in images.items()}
         state = RobotState(np.asarray(positions, np.float64).astype(np.float32), 0, 0)

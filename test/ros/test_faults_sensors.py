@@ -363,7 +363,9 @@ def test_the_simulated_robot_is_killed_and_started_again(
         killed_ns = time.time_ns()
         robot.wait_fault('StaleFrameError', 'overhead')
         robot.wait_fault('StateError', 'joint states')
-        robot.wait_status(source='hold')
+        robot.wait(lambda: {'hold', 'StateError', 'StaleFrameError'} <= {
+            word for pair in robot.status.values if pair.key in ('source', 'faults')
+            for word in pair.value.split(', ')}, 'the hold, for both reasons')
         held_from = len(robot.actions)
         robot.wait_actions(15)
         held = set(robot.actions[held_from:])
