@@ -64,6 +64,10 @@ class _Targets(click.ParamType):
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
+    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None = None,
+                            ) -> str:
+        return f'One or more of {known_targets()}.'
+
 
 @click.group(context_settings={'help_option_names': ['-h', '--help']})
 def command() -> None:
@@ -72,7 +76,8 @@ def command() -> None:
 
 @command.command('check')
 @click.option('--target', 'targets', type=_Targets(), required=True,
-              help=f'Chip, or several with commas between: {known_targets()}.')
+              help='orin, thor, ada, hopper, rtx50, a100, sm_87, ... or all; several with commas '
+              'between.')
 @click.option('--config', type=click.Path(exists=True, dir_okay=False, path_type=Path),
               help='Parameter file of the node, for the shapes of its policy; the default is the '
               'demo policy.')
@@ -177,9 +182,8 @@ def which_command(config: Path | None, device: str) -> int:
     """
     from robot_infer.kernel_choice import explain
 
-    settings = _settings(config)
-    return 0 if explain(settings, device or settings.policy.device, _console()) \
-        else FAILED
+    name = device or _settings(config).policy.device
+    return 0 if explain(name, _console()) else FAILED
 
 
 @contextmanager

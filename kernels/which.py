@@ -1,0 +1,125 @@
+# Copyright 2026 The robot_infer authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""Which backend each operation uses on a device, why, and which formats of pages it is offered.
+
+What lives here: the words, for `robot-infer kernels which` and doctor. What does not: the choice
+itself, which every entry makes for itself (attention.py, elementwise.py) and which is asked here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+import importlib.util
+
+import torch
+
+from robot_infer_kernels.attention import which_backend, why_no_triton
+from robot_infer_kernels.gpu.check import triton_version
+from robot_infer_kernels.gpu.targets import FP8_FROM, TARGETS, fp8_refusal
+
+OPERATIONS = {
+    'paged_attention': 'attention over pages', 'append_kv': 'keys and values into pages',
+    'rope_append': 'rotation, and keys and values into pages', 'rms_norm': 'norm of rows',
+    'gated_silu': 'SwiGLU', 'gated_gelu': 'GeGLU', 'copy_blocks': 'copies of pages',
+    'gather_rows': 'rows by index'}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What one operation runs as. backend: '' where it cannot run."""
+
+    operation: str
+    backend: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Format:
+    """Whether pages may be kept in a format, and why not."""
+
+    name: str
+    offered: bool
+    why: str
+
+
+def choices(device: torch.device) -> Iterator[Choice]:
+    """For every operation on a device."""
+    for operation in OPERATIONS:
+        yield _choice(operation, device)
+
+
+def formats(device: torch.device) -> Iterator[Format]:
+    """Every format of pages, offered on a device or not."""
+    capability = chip(device)
+    for name in ('fp32', 'bf16', 'fp16', 'int8', 'int4'):
+        yield Format(name, True, '')
+    if device.type == 'cpu':
+        yield Format('fp8', False, 'fp8 pages are for GPUs from sm_89 on: a CPU has no '
+                     'instruction that reads fp8. Use int8: the same size.')
+    elif capability is None:
+        yield Format('fp8', False, f'no GPU is seen; fp8 begins with sm_{FP8_FROM}')
+    else:
+        refusal = fp8_refusal(capability)
+        yield Format('fp8', not refusal, refusal)
+
+
+def chip(device: torch.device) -> int | None:
+    """Compute capability of the GPU behind a device, 87 for sm_87; None where there is none."""
+    if device.type != 'cuda' or not torch.cuda.is_available():
+        return None
+    major, minor = torch.cuda.get_device_capability(device)
+    return 10 * major + minor
+
+
+def chip_words(device: torch.device) -> str:
+    """The GPU behind a device in words, or that there is none."""
+    capability = chip(device)
+    if capability is None:
+        return 'none that this torch can use'
+    known = TARGETS.get(capability)
+    return (f'{torch.cuda.get_device_name(device)}, sm_{capability}'
+            f'{f" ({known.chip})" if known else ", newer than the table of chips"}')
+
+
+def triton_words() -> str:
+    """The Triton that is installed, and what it can do here."""
+    version = triton_version()
+    if version is None:
+        return 'none: ' + why_no_triton('cuda')
+    missing = why_no_triton('cuda')
+    return f'{version}; ' + (f'runs nothing here: {missing}; kernels check works without a GPU'
+                             if missing else 'compiles and runs the kernels here')
+
+
+def native_words() -> tuple[bool, str]:
+    """Whether the C++ kernel of the CPU backend is there, and what that means."""
+    if importlib.util.find_spec('robot_infer_kernels.cpu.native') is None:
+        return False, 'not part of this build; torch runs attention on the CPU'
+    from robot_infer_kernels.cpu import native
+
+    return native.describe()
+
+
+def _choice(operation: str, device: torch.device) -> Choice:
+    try:
+        backend = which_backend(device)
+    except ValueError as error:
+        return Choice(operation, '', str(error))
+    if backend == 'triton':
+        return Choice(operation, 'triton', f'{device} is a GPU from sm_80 on, and Triton is there')
+    if operation == 'paged_attention':
+        return Choice(operation, 'cpu', native_words()[1])
+    return Choice(operation, 'cpu', f'{device}: torch operations')
