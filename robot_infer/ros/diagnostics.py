@@ -15,7 +15,8 @@
 
 """What /diagnostics and ~/status say, made from the records that the other rooms give out.
 
-Pure functions and one small memory for rates. Nothing is published or looked up here.
+Pure functions; what is said of topics stands in topic_diagnostics.py. Nothing is published or
+looked up here.
 Levels: ERROR where the robot does not follow the policy although it should, or would not; WARN
 where it does, with loss; OK else.
 """
@@ -28,22 +29,14 @@ import math
 
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 
-from robot_infer import transport
-from robot_infer.camera import CameraCounters
 from robot_infer.config import DiagnosticsSettings
 from robot_infer.control import Fault, Reason, RuntimeStatus, Summary
 from robot_infer.control.verdict import Severity, judge_ticks
-from robot_infer.errors import ClockError, EngineError
-from robot_infer.ros.inputs import LinkStatus, several_senders
-from robot_infer.ros.ros_time import TimeStatus
+from robot_infer.errors import EngineError
 from robot_infer.types import Source
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
 NS_PER_S = 1_000_000_000
-_STAMPLESS = ('messages come without a stamp (0): the time of their receipt stands in, so their '
-              'age on arrival is not known. Let their driver stamp them.')
-_CAMERA_RELIABILITY = 'cameras.reliability: best_effort'
-_LEAST = {'RELIABILITY': 'best_effort', 'DURABILITY': 'volatile'}  # what any publisher offers
 # A loop that made no tick for so long has ended, or hangs.
 _SILENT_S, _SILENT_PERIODS = 1.0, 5
 _LEVELS = {Severity.OK: OK, Severity.WARN: WARN, Severity.ERROR: ERROR}
@@ -80,32 +73,6 @@ class NodeStatus:
     memory: Memory | None
     rss_bytes: int
     enabled: bool = True
-
-
-@dataclass(frozen=True)
-class LinkRate:
-    """A link, with what happened in the period before now."""
-
-    link: LinkStatus
-    rate_hz: float
-    lost: int
-    age_s: float | None
-
-
-class Rates:
-    """Remembers the counters of the period before, to tell rates from counts."""
-
-    def __init__(self) -> None:
-        self._before: dict[str, tuple[int, int, int]] = {}
-
-    def measure(self, link: LinkStatus, now_ns: int) -> LinkRate:
-        """Rate and loss since the last call for this topic."""
-        time_ns, received, lost = self._before.get(link.topic, (now_ns, link.received, link.lost))
-        self._before[link.topic] = (now_ns, link.received, link.lost)
-        elapsed_s = (now_ns - time_ns) / NS_PER_S
-        rate_hz = (link.received - received) / elapsed_s if elapsed_s > 0 else 0.0
-        age_s = (now_ns - link.last_ns) / NS_PER_S if link.last_ns else None
-        return LinkRate(link, rate_hz, link.lost - lost, age_s)
 
 
 def make(
@@ -235,71 +202,6 @@ def inference(status: NodeStatus, runtime: RuntimeStatus, hardware_id: str) -> D
         **_milliseconds('step', figures.step_s), **stages})
 
 
-def camera(
-    status: NodeStatus, name: str, rate: LinkRate, counters: CameraCounters, wanted: bool,
-    profile: transport.Profile | None, hardware_id: str,
-) -> DiagnosticStatus:
-    """One camera: who publishes, what arrives, what became of it, and the cure for losses.
-
-    :param wanted: the node is active, so frames must come.
-    :param profile: the Fast DDS profile in force; None where another middleware is used.
-    """
-    level, message = _link_verdict(rate, wanted, _CAMERA_RELIABILITY)
-    if level == OK and len(rate.link.senders) > 1:
-        level, message = WARN, several_senders(rate.link.topic, rate.link.senders)
-    lossy = profile is not None and not profile.carries_large_frames
-    if level == OK and rate.lost:
-        level, message = WARN, f'{rate.lost} frames lost on the way. {transport.CURE}'
-    elif level == OK and rate.link.stampless:
-        level, message = WARN, _STAMPLESS
-    elif level == OK and lossy and rate.link.size_bytes > transport.SAFE_MESSAGE_BYTES:
-        level, message = WARN, (
-            f'frames of {rate.link.size_bytes} bytes, and {profile.fault}: most are lost. '
-            f'{transport.CURE}')
-    elif rate.link.publishers and not rate.link.received and not rate.link.incompatible:
-        fault = f' {profile.fault}.' if lossy else ''
-        message = f'{message}.{fault} {transport.CURE}' if profile is not None else message
-    return make(f'{status.name}: camera {name}', level, message, hardware_id, {
-        **_link_values(rate), **vars(counters)})
-
-
-def link(
-    status: NodeStatus, name: str, rate: LinkRate, wanted: bool, hardware_id: str,
-) -> DiagnosticStatus:
-    """Another input: joint states."""
-    level, message = _link_verdict(rate, wanted)
-    if level == OK and rate.link.stampless:
-        level, message = WARN, _STAMPLESS
-    return make(f'{status.name}: {name}', level, message, hardware_id, _link_values(rate))
-
-
-def clock(
-    status: NodeStatus, time: TimeStatus, faults: Sequence[Fault], jumps: int, hardware_id: str,
-) -> DiagnosticStatus:
-    """ROS time: whose it is, and whether it goes on."""
-    name = 'simulated time (/clock)' if time.simulated else 'system time'
-    words = [fault.message for fault in faults if fault.name == ClockError.__name__]
-    level, message = (ERROR, words[0]) if words else (OK, name)
-    if time.simulated and not time.publishers:
-        level, message = ERROR, (
-            'no publisher on /clock, and use_sim_time is true. Start what publishes it (a '
-            'simulator, or ros2 bag play --clock), or set use_sim_time to false.')
-    return make(f'{status.name}: clock', level, message, hardware_id, {
-        'use_sim_time': time.simulated, 'time_s': f'{time.time_ns / NS_PER_S:.3f}',
-        'clock_publishers': time.publishers, 'clock_jumps': jumps})
-
-
-def instruction(
-    status: NodeStatus, rate: LinkRate, text: str, wanted: bool, hardware_id: str,
-) -> DiagnosticStatus:
-    """The instruction: it comes once, or as a parameter, so silence is no fault.
-
-    :param text: the one in force, '' for none.
-    """
-    level, message = _mismatch(rate, wanted) or (OK, f'in force: {text or "none"}')
-    return make(f'{status.name}: instruction', level, message, hardware_id, _link_values(rate))
-
-
 def cache(status: NodeStatus, runtime: RuntimeStatus, hardware_id: str) -> DiagnosticStatus:
     """Pages of keys and values."""
     return make(f'{status.name}: cache', OK,
@@ -373,50 +275,6 @@ def summary(
     if status.failure:
         level, message = ERROR, status.failure
     return make(status.name, level, message, hardware_id, values)
-
-
-def _link_verdict(rate: LinkRate, wanted: bool, reliability: str = '') -> tuple[bytes, str]:
-    """Level and message; reliability: the setting of that name, where there is one."""
-    link, level = rate.link, ERROR if wanted else WARN
-    mismatch = _mismatch(rate, wanted, reliability)
-    if mismatch is not None:
-        return mismatch
-    if not link.publishers:
-        return level, f'no publisher on {link.topic}. Start it, or remap the topic.'
-    if not rate.rate_hz:
-        return level, f'{link.publishers} publisher(s) on {link.topic}, but nothing arrives'
-    return OK, f'{rate.rate_hz:.1f} Hz'
-
-
-def _mismatch(
-    rate: LinkRate, wanted: bool, reliability: str = '',
-) -> tuple[bytes, str] | None:
-    """What keeps a publisher and us apart: its type, or its quality of service."""
-    link, level = rate.link, ERROR if wanted else WARN
-    if link.other_types and not link.publishers:
-        return level, (f'{link.topic} is published as {", ".join(link.other_types)}; expected '
-                       f'{link.type_name}. Remap the topic, or change the publisher.')
-    if not link.incompatible:
-        return None
-    if rate.rate_hz:
-        level = WARN  # of another one
-    remedies = [
-        reliability if reliability and policy == 'RELIABILITY' else
-        f'qos_overrides.{link.topic}.subscription.{policy.lower()}: {_LEAST[policy]}'
-        for policy in link.incompatible.split(', ')]
-    return level, (f'a publisher on {link.topic} ({", ".join(link.incompatible_nodes)}) offers '
-                   f'incompatible QoS ({link.incompatible}); nothing is received from it. '
-                   f'Set {" and ".join(remedies)}, or change the publisher.')
-
-
-def _link_values(rate: LinkRate) -> dict[str, object]:
-    link = rate.link
-    return {
-        'topic': link.topic, 'type': link.type_name, 'publishers': link.publishers,
-        'other_types': ', '.join(link.other_types), 'rate_hz': rate.rate_hz,
-        'age_s': '' if rate.age_s is None else rate.age_s, 'messages': link.received,
-        'message_bytes': link.size_bytes, 'lost': link.lost,
-        'incompatible_qos': link.incompatible}
 
 
 def _milliseconds(name: str, summary: Summary) -> dict[str, object]:

@@ -97,8 +97,7 @@ class Link:
         self._told_incompatible = ''
         self._told_senders: tuple[str, ...] = ()
         self._stampless = self._told_stampless = False
-        package, _, name = message_type.__module__.partition('.')
-        self._type_name = f'{package}/{name.split(".")[0]}/{message_type.__name__}'
+        self._type_name = messages.type_name(message_type)
         subscribe = functools.partial(
             node.create_subscription, message_type, topic, self._on_message, profile,
             qos_overriding_options=overriding)
@@ -111,8 +110,8 @@ class Link:
         others = tuple(sorted({info.topic_type for info in infos} - {self._type_name}))
         ours = [info for info in infos if info.topic_type == self._type_name]
         policies = [qos.mismatches(info.qos_profile, self._profile) for info in ours]
-        senders = tuple(sorted(_node_of(info) for info, bad in zip(ours, policies) if not bad))
-        refused = tuple(sorted(_node_of(info) for info, bad in zip(ours, policies) if bad))
+        senders = tuple(sorted(node_of(info) for info, bad in zip(ours, policies) if not bad))
+        refused = tuple(sorted(node_of(info) for info, bad in zip(ours, policies) if bad))
         incompatible = ', '.join(dict.fromkeys(policy for bad in policies for policy in bad))
         if not incompatible:
             self._told_incompatible = ''  # the next one is news again
@@ -177,7 +176,8 @@ def several_senders(topic: str, senders: Sequence[str]) -> str:
             'mixed. Stop all but one, or remap the topic.')
 
 
-def _node_of(info: TopicEndpointInfo) -> str:
+def node_of(info: TopicEndpointInfo) -> str:
+    """The node of an endpoint, by its full name."""
     return f'{info.node_namespace.rstrip("/")}/{info.node_name}'
 
 

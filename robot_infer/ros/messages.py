@@ -39,6 +39,12 @@ ACTION_TYPES: dict[str, type[ActionMessage]] = {
 _NS_PER_S = 1_000_000_000
 
 
+def type_name(message_type: type) -> str:
+    """The name that ROS has for a type of messages: 'std_msgs/msg/String'."""
+    package, _, name = message_type.__module__.partition('.')
+    return f'{package}/{name.split(".")[0]}/{message_type.__name__}'
+
+
 def stamp_ns(stamp: Time) -> int:
     """Nanoseconds of a ROS stamp."""
     return stamp.sec * _NS_PER_S + stamp.nanosec

@@ -34,6 +34,7 @@ from rclpy.qos import (
 )
 from rclpy.qos_overriding_options import QoSOverridingOptions
 
+_INFINITE_NS = 2_147_483_647 * 1_000_000_000
 _LEASE_S = 0.5  # after which consumers hold a guard for dead that shows no life
 
 
@@ -109,10 +110,7 @@ def overridable_image() -> QoSOverridingOptions:
 
 
 def mismatches(offered: QoSProfile, requested: QoSProfile) -> tuple[str, ...]:
-    """The policies for which a publisher and one of our subscriptions do not match.
-
-    No other policy can keep them apart: our subscriptions ask for no deadline and no liveliness.
-    """
+    """The policies for which a publisher and a subscription do not match."""
     found = []
     if (requested.reliability is ReliabilityPolicy.RELIABLE
             and offered.reliability is ReliabilityPolicy.BEST_EFFORT):
@@ -120,4 +118,16 @@ def mismatches(offered: QoSProfile, requested: QoSProfile) -> tuple[str, ...]:
     if (requested.durability is DurabilityPolicy.TRANSIENT_LOCAL
             and offered.durability is DurabilityPolicy.VOLATILE):
         found.append('DURABILITY')
+    if _limit_ns(offered.deadline) > _limit_ns(requested.deadline):
+        found.append('DEADLINE')
+    if (_limit_ns(offered.liveliness_lease_duration)
+            > _limit_ns(requested.liveliness_lease_duration)
+            or requested.liveliness is LivelinessPolicy.MANUAL_BY_TOPIC
+            and offered.liveliness is not LivelinessPolicy.MANUAL_BY_TOPIC):
+        found.append('LIVELINESS')
     return tuple(found)
+
+
+def _limit_ns(limit: Duration) -> float:
+    """A promised or wanted time; 0, and what DDS has for infinite, stand for none."""
+    return limit.nanoseconds if 0 < limit.nanoseconds < _INFINITE_NS else float('inf')

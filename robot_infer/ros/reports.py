@@ -14,7 +14,8 @@
 
 """What the node tells of itself: ~/status and /diagnostics, when, and from which records.
 
-What is said about each record stands in diagnostics.py; the log is the journal's.
+What is said about each record stands in diagnostics.py and topic_diagnostics.py; the log is the
+journal's.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from robot_infer import transport
 from robot_infer.config import DiagnosticsSettings
 from robot_infer.control import Clock, RuntimeStatus
 from robot_infer.control.memory import resident_bytes
-from robot_infer.ros import diagnostics, qos
+from robot_infer.errors import StateError
+from robot_infer.ros import diagnostics, qos, topic_diagnostics
 from robot_infer.ros.diagnostics import NodeStatus
 from robot_infer.ros.session import Session
 
@@ -43,7 +45,7 @@ class Reports:
 
     def __init__(self, node: Node, clock: Clock) -> None:
         self._node, self._clock = node, clock
-        self._rates = diagnostics.Rates()
+        self._rates = topic_diagnostics.Rates()
         self._profile = transport.find_profile() if transport.needs_profile(
             rclpy.get_rmw_implementation_identifier()) else None
         self._last_key: object = None
@@ -113,27 +115,39 @@ class Reports:
     ) -> list[DiagnosticStatus]:
         config, inputs, rates = session.config, session.inputs, self._rates
         hardware_id, wanted = self._hardware_id(), status.state == 'active'
-        cameras = [diagnostics.camera(
-            status, name, rates.measure(link.status(), now_ns), runtime.cameras[name],
-            wanted, self._profile, hardware_id) for name, link in inputs.cameras.items()]
+        state_faults = [
+            fault.message for fault in runtime.faults if fault.name == StateError.__name__]
         return [
             diagnostics.node(status, hardware_id),
             diagnostics.faults(status, runtime.faults, runtime.fault_history, hardware_id),
             diagnostics.control(
                 status, runtime, config.control.rate_hz, config.diagnostics, hardware_id),
             diagnostics.inference(status, runtime, hardware_id),
-            *cameras,
-            diagnostics.link(
-                status, 'joint states', rates.measure(inputs.state.status(), now_ns), wanted,
-                hardware_id),
-            diagnostics.instruction(
+            *(self._camera(status, session, runtime, name, now_ns) for name in inputs.cameras),
+            topic_diagnostics.link(
+                status, 'joint states', rates.measure(inputs.state.status(), now_ns),
+                '; '.join(state_faults), wanted, config.state.max_age_s, hardware_id),
+            topic_diagnostics.instruction(
                 status, rates.measure(inputs.instruction.status(), now_ns), runtime.instruction,
                 wanted, hardware_id),
-            diagnostics.clock(status, inputs.time.status(), runtime.faults, runtime.clock_jumps,
-                              hardware_id),
+            topic_diagnostics.action(status, session.output(), wanted, hardware_id),
+            topic_diagnostics.clock(
+                status, inputs.time.status(), runtime.faults, runtime.clock_jumps, hardware_id),
             diagnostics.cache(status, runtime, hardware_id),
             diagnostics.realtime(status, runtime, hardware_id),
             diagnostics.memory(status, config.diagnostics.memory_warn_bytes, hardware_id)]
+
+
+    def _camera(
+        self, status: NodeStatus, session: Session, runtime: RuntimeStatus, name: str,
+        now_ns: int,
+    ) -> DiagnosticStatus:
+        counters = runtime.cameras[name]
+        rate = self._rates.measure(
+            session.inputs.cameras[name].status(), now_ns, counters.stale + counters.bad)
+        return topic_diagnostics.camera(
+            status, name, rate, counters, runtime.camera_faults[name], status.state == 'active',
+            session.config.cameras.max_age_s, self._profile, self._hardware_id())
 
 
 def _change_key(status: NodeStatus, runtime: RuntimeStatus | None) -> object:

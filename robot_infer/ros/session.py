@@ -37,9 +37,10 @@ from robot_infer.engine_process import load_engine
 from robot_infer.errors import ConfigError, RobotInferError
 from robot_infer.report.record import StepRecord
 from robot_infer.report.recorder import StepRecorder
-from robot_infer.ros import messages, qos
+from robot_infer.ros import messages, outputs, qos
 from robot_infer.ros.debug import DebugTopics
 from robot_infer.ros.inputs import Inputs
+from robot_infer.ros.outputs import OutputStatus
 from robot_infer.types import Command
 
 if TYPE_CHECKING:
@@ -125,6 +126,10 @@ class Session:
                 'inference thread', expected='its end after deactivate', got='a step that hangs',
                 remedy='Wait and clean up again, or end the process.')
         self._undo.close()
+
+    def output(self) -> OutputStatus:
+        """Who listens to the actions."""
+        return outputs.look(self._node, self._actions)
 
     def held_bytes(self) -> int:
         """Resident memory of this process, and of the policy's where it has one of its own."""

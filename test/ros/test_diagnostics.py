@@ -19,118 +19,165 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 pytest.importorskip('rclpy', reason='ROS 2 (rclpy) is not installed')
 
 from diagnostic_msgs.msg import DiagnosticStatus
 
-from robot_infer.camera import CameraCounters
-from robot_infer.control import Fault
+from robot_infer.config import DiagnosticsSettings
+from robot_infer.control import ChunkCounters, Fault, Reason, RuntimeStatus, Summary
+from robot_infer.control.realtime import Outcome
+from robot_infer.control.stats import (
+    DeadlineStatistics,
+    InferenceCounters,
+    StageStatistics,
+    TickCounters,
+)
 from robot_infer.ros import diagnostics
-from robot_infer.ros.diagnostics import LinkRate, NodeStatus, Rates
-from robot_infer.ros.inputs import LinkStatus
-from robot_infer.ros.ros_time import TimeStatus
-from robot_infer.transport import Profile
+from robot_infer.ros.diagnostics import Memory, NodeStatus
+from robot_infer.types import Command, Source
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
-NODE = NodeStatus('/arm/robot_infer', 'active', '', {}, None, 2**20)
-LINK = LinkStatus(
-    '/cam/image', 'sensor_msgs/msg/Image', publishers=1, other_types=(), received=100,
-    last_ns=5_000_000_000, size_bytes=921_600, lost=0, incompatible='')
-GOOD = Profile('/x.xml', 33_554_432, '')
-NONE = Profile('', 0, 'no profile is set')
+MIB = 2**20
+NODE = NodeStatus('/arm/robot_infer', 'active', '', {}, None, MIB)
+LIMITS = DiagnosticsSettings()
+NOW_NS = 10_000_000_000
+CHUNK = Command(np.zeros(2), Source.CHUNK, '', 7, 1)
+DEADLINE = replace(
+    DeadlineStatistics().status(), counters=TickCounters(ticks=100), started_ns=NOW_NS - 10**7,
+    period_s=Summary(count=99, window=99, mean=1 / 30, std=0.001),
+    lateness_s=Summary(count=100, window=100, max=0.001),
+    execution_s=Summary(count=100, window=100, p99=0.001))
+INFERENCE = replace(StageStatistics().status(), counters=InferenceCounters(steps=40))
+RUNTIME = RuntimeStatus(
+    time_ns=NOW_NS, running=True, worker_alive=True, faults=(), fault_history=(),
+    instruction='go', last_command=CHUNK, enabled=True, latched='', chunk_remaining=3,
+    chunks=ChunkCounters(1, 0, 0, 0, 0, 0, 5), deadline=DEADLINE, inference=INFERENCE,
+    cameras={}, camera_faults={}, pages_used=3, pages_total=16, clock_jumps=0,
+    gc_pause_s=Summary(), resident_bytes=MIB, realtime=())
 
 
-def camera(link=LINK, rate_hz=30.0, lost=0, wanted=True, profile=GOOD):
-    return diagnostics.camera(
-        NODE, 'cam', LinkRate(link, rate_hz, lost, 0.01), CameraCounters(received=100), wanted,
-        profile, 'robot')
+def control(rate_hz=30.0, **changes):
+    return diagnostics.control(NODE, replace(RUNTIME, **changes), rate_hz, LIMITS, 'robot')
 
 
-def test_a_camera_that_delivers_is_ok_and_says_its_rate():
-    status = camera()
-    assert (status.level, status.message) == (OK, '30.0 Hz')
-    assert status.name == '/arm/robot_infer: camera cam' and status.hardware_id == 'robot'
-    assert {pair.key: pair.value for pair in status.values}['received'] == '100'
+def fallback(reason: Reason, source=Source.HOLD) -> Command:
+    return Command(np.zeros(2), source, reason.value, -1, 0)
 
 
-@pytest.mark.parametrize('link, words', [
-    (replace(LINK, publishers=0), 'no publisher on /cam/image'),
-    (replace(LINK, publishers=0, other_types=('std_msgs/msg/String',)), 'std_msgs/msg/String'),
-    (replace(LINK, incompatible='RELIABILITY', incompatible_nodes=('/driver',)),
-     '(/driver) offers incompatible QoS (RELIABILITY)'),
-    (LINK, 'nothing arrives'),
-])
-def test_a_silent_camera_says_why_and_is_an_error_only_while_frames_are_wanted(link, words):
-    wanted, idle = camera(link, 0.0), camera(link, 0.0, wanted=False)
-    assert words in wanted.message and words in idle.message
-    assert (wanted.level, idle.level) == (ERROR, WARN)
+def test_ticks_in_time_that_follow_the_policy_are_ok():
+    status = control()
+    assert (status.level, status.message) == (OK, 'chunk, 0 of 100 deadlines missed')
+    assert status.name == '/arm/robot_infer: control' and status.hardware_id == 'robot'
 
 
-def test_a_publisher_that_cannot_be_heard_is_a_warning_while_another_is():
-    both = replace(LINK, incompatible='RELIABILITY, DURABILITY', incompatible_nodes=('/driver',))
-    status = camera(both)
-    assert status.level == WARN and 'cameras.reliability: best_effort' in status.message
-    status = diagnostics.instruction(NODE, LinkRate(both, 0.0, 0, None), '', True, 'robot')
+@pytest.mark.parametrize('reason', Reason)
+def test_a_fallback_is_an_error_unless_the_policy_is_only_waited_for(reason):
+    status = control(last_command=fallback(reason))
+    summary = diagnostics.summary(
+        NODE, replace(RUNTIME, last_command=fallback(reason)), 'robot')
+    assert status.level == summary.level == (WARN if reason.waiting else ERROR)
+    assert f'fallback hold: {reason.value}' in status.message
+    assert f'fallback hold: {reason.value}' in summary.message
+
+
+def test_a_latched_stop_is_an_error_and_says_how_it_ends():
+    status = control(latched='chunk_exhausted', last_command=fallback(
+        Reason.CHUNK_EXHAUSTED, Source.STOP))
     assert status.level == ERROR
-    for policy, least in (('reliability', 'best_effort'), ('durability', 'volatile')):
-        assert f'qos_overrides./cam/image.subscription.{policy}: {least}' in status.message
+    assert status.message == (
+        'stopped (chunk_exhausted) until the node is activated again, or ~/reset is called')
 
 
-def test_two_publishers_of_one_camera_are_named():
-    status = camera(replace(LINK, publishers=2, senders=('/arm/driver', '/left')))
-    assert status.level == WARN
-    assert '2 publishers on /cam/image (/arm/driver, /left)' in status.message
+def test_any_missed_deadline_in_the_window_is_a_warning_and_all_findings_are_told():
+    status = control(deadline=replace(
+        DEADLINE, missed_in_window=2, execution_s=Summary(count=100, window=100, p99=0.03)))
+    assert status.level == ERROR, 'that of the worst'
+    assert 'a tick takes up to 30.0 ms (p99)' in status.message
+    assert '2 deadlines missed in the last 100 ticks' in status.message
+    assert control(deadline=replace(DEADLINE, missed_in_window=2)).level == WARN
+    in_a_row = control(deadline=replace(DEADLINE, counters=TickCounters(ticks=9, consecutive=3)))
+    assert in_a_row.level == WARN and '3 deadlines missed in a row' in in_a_row.message
 
 
-def test_silence_on_the_instruction_is_no_fault():
-    silent = LinkRate(replace(LINK, publishers=0), 0.0, 0, None)
-    status = diagnostics.instruction(NODE, silent, 'go', True, 'robot')
-    assert (status.level, status.message) == (OK, 'in force: go')
+def test_ticks_that_do_not_come_are_an_error_and_none_yet_a_warning():
+    silent = control(deadline=replace(DEADLINE, started_ns=NOW_NS - 1_500_000_000))
+    assert silent.level == ERROR and 'no control tick for 1.5 s' in silent.message
+    slow = control(0.5, deadline=replace(
+        DEADLINE, started_ns=NOW_NS - 1_500_000_000, period_s=Summary()))
+    assert slow.level == OK, 'one every two seconds'
+    none = control(deadline=DeadlineStatistics().status(), last_command=None)
+    assert (none.level, none.message) == (WARN, 'no control tick yet')
 
 
-def test_losses_name_the_cure():
-    cure = 'FASTDDS_DEFAULT_PROFILES_FILE'
-    lost = camera(lost=3)
-    assert lost.level == WARN and '3 frames lost' in lost.message and cure in lost.message
-    large = camera(profile=NONE)
-    assert large.level == WARN and cure in large.message and '921600' in large.message
-    nothing = camera(replace(LINK, received=0), 0.0, profile=NONE)
-    assert nothing.level == ERROR and cure in nothing.message and NONE.fault in nothing.message
+def test_a_node_that_is_not_active_has_no_deadlines():
+    status = control(running=False, last_command=fallback(Reason.CHUNK_EXHAUSTED),
+                     deadline=replace(DEADLINE, missed_in_window=3))
+    assert (status.level, status.message) == (
+        OK, 'no actions are sent while the node is not active')
 
 
-def test_small_frames_and_other_middlewares_need_no_profile():
-    assert camera(replace(LINK, size_bytes=300_000), profile=NONE).level == OK
-    assert camera(profile=None).level == OK
-    assert 'FASTDDS' not in camera(replace(LINK, received=0), 0.0, profile=None).message
+def inference(node=NODE, **changes):
+    return diagnostics.inference(node, replace(RUNTIME, **changes), 'robot')
 
 
-def test_messages_without_a_stamp_are_a_warning():
-    for status in (camera(replace(LINK, stampless=True)), diagnostics.link(
-            NODE, 'joint states', LinkRate(replace(LINK, stampless=True), 30.0, 0, 0.01), True,
-            'robot')):
-        assert status.level == WARN and 'without a stamp (0)' in status.message
-    assert 'nothing arrives' in camera(replace(LINK, stampless=True), 0.0).message
+def test_steps_that_are_made_are_ok_and_what_stands_against_them_is_told():
+    assert inference().level == OK and inference().message == '40 steps, 0 late'
+    ended = inference(worker_alive=False)
+    assert ended.level == ERROR and 'has ended' in ended.message
+    hangs = inference(faults=(Fault('EngineError', 'it hangs', 1, 1, 1, True),))
+    assert (hangs.level, hangs.message) == (ERROR, 'it hangs')
+    none = inference(inference=replace(INFERENCE, counters=InferenceCounters(blocked=4)))
+    assert none.level == WARN
+    assert none.message == 'no step yet; 4 times an input was missing or bad'
+    disabled = inference(replace(NODE, enabled=False), enabled=False)
+    assert (disabled.level, disabled.message) == (
+        OK, 'no steps are made while the policy is disabled')
+    less = inference(inference=replace(INFERENCE, rung='old_frames'))
+    assert less.level == WARN and 'rung old_frames' in less.message
 
 
-def test_simulated_time_without_a_clock_says_what_to_do():
-    def clock(*values, faults=()):
-        return diagnostics.clock(NODE, TimeStatus(*values), faults, 3, 'robot')
-    assert (clock(False, 0, 10**18).level, clock(True, 1, 10**9).message) == (
-        OK, 'simulated time (/clock)')
-    silent = clock(True, 0, 0)
-    assert silent.level == ERROR and 'no publisher on /clock' in silent.message
-    stands = clock(True, 1, 10**9, faults=(Fault('ClockError', 'it stands', 1, 1, 2, True),))
-    assert (stands.level, stands.message) == (ERROR, 'it stands')
+def memory(resident_mib: int, **changes):
+    plan = replace(Memory({'pages': 60 * MIB, 'image embeddings': 4 * MIB}, 64 * MIB, 300 * MIB),
+                   **changes)
+    return diagnostics.memory(
+        replace(NODE, memory=plan, rss_bytes=resident_mib * MIB), 100 * MIB, 'robot')
 
 
-def test_rates_are_those_since_the_last_look():
-    rates = Rates()
-    assert rates.measure(LINK, 10_000_000_000).rate_hz == 0.0
-    now = rates.measure(replace(LINK, received=130, lost=4), 12_000_000_000)
-    assert (now.rate_hz, now.lost, now.age_s) == (15.0, 4, 7.0)
-    assert rates.measure(replace(LINK, received=130, last_ns=0), 12_000_000_000).age_s is None
+def test_memory_stands_beside_its_plan_and_what_is_beyond_it_is_a_warning():
+    status = memory(464)
+    values = {pair.key: pair.value for pair in status.values}
+    assert (status.level, status.message) == (OK, '464 MiB resident, 64 MiB taken as planned')
+    assert values['planned_bytes'] == values['taken_bytes'] == str(64 * MIB)
+    assert values['planned.pages_bytes'] == str(60 * MIB)
+    assert values['warn_above_bytes'] == str(464 * MIB), 'when ready, the plan, the threshold'
+    grown = memory(465)
+    assert grown.level == WARN and '165 MiB more than when it was configured' in grown.message
+    assert 'diagnostics.memory_warn_bytes allows 100 MiB' in grown.message
+    other = memory(300, taken_bytes=65 * MIB)
+    assert (other.level, other.message) == (WARN, '65 MiB taken, but 64 MiB planned')
+    assert diagnostics.memory(NODE, 0, 'robot').message == '1 MiB resident'
+
+
+def test_real_time_settings_that_were_refused_are_a_warning_and_all_are_told():
+    outcomes = (Outcome('priority', True, 'SCHED_FIFO 40'),
+                Outcome('lock_memory', False, 'refused: raise memlock'),
+                Outcome('cpu_affinity', None, 'not asked for'))
+    status = diagnostics.realtime(NODE, replace(RUNTIME, realtime=outcomes), 'robot')
+    assert (status.level, status.message) == (WARN, 'lock_memory: refused: raise memlock')
+    assert {pair.key: pair.value for pair in status.values}['priority'] == 'SCHED_FIFO 40'
+    fine = diagnostics.realtime(NODE, replace(RUNTIME, realtime=outcomes[::2]), 'robot')
+    assert (fine.level, fine.message) == (OK, 'everything that was asked for')
+
+
+def test_a_disabled_policy_is_told_in_every_state():
+    off = replace(NODE, enabled=False)
+    idle = diagnostics.summary(
+        replace(off, state='inactive'), replace(RUNTIME, running=False), 'robot')
+    assert (idle.level, idle.message) == (OK, 'inactive, disabled')
+    assert {pair.key: pair.value for pair in idle.values}['enabled'] == 'False'
 
 
 def test_the_first_fault_is_the_message_and_all_are_listed():

@@ -82,7 +82,7 @@ def test_diagnostics_name_the_node_and_every_part_of_it(active):
     active.wait_diagnostics('faults', 'none')
     assert set(active.diagnostics) == {f'/robot_infer: {task}' for task in (
         'node', 'faults', 'control', 'inference', 'camera overhead', 'camera wrist',
-        'joint states', 'instruction', 'clock', 'cache', 'realtime', 'memory')}
+        'joint states', 'instruction', 'action', 'clock', 'cache', 'realtime', 'memory')}
     assert {status.hardware_id for status in active.diagnostics.values()} == {'robot'}
     control = {pair.key: pair.value for pair in
                active.diagnostics['/robot_infer: control'].values}
