@@ -23,7 +23,7 @@ export AMENT_PREFIX_PATH := $(CURDIR)/$(VENV)$(if $(AMENT_PREFIX_PATH),:$(AMENT_
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-eval test doctor bench-step bench-pool bench-replay bench-node soak \
-	check-package parameters lint clean
+	check-package kernel-figures parameters lint clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ soak: $(STAMP)  ## run the node for half an hour: no growth, no drift (ARGS='--m
 
 check-package: $(STAMP)  ## install in every way (colcon, symlink, pip, editable) and run from each
 	tools/check_package.sh
+
+kernel-figures: $(STAMP)  ## compile the GPU kernels for every chip and take their figures anew
+	$(CLI) kernels check --target all --shape SmolVLA --json test/kernels/data/compiled.json $(ARGS)
 
 parameters: $(STAMP)  ## write config/robot_infer.yaml and the README's table from config.py
 	$(PYTHON_IN) tools/write_parameters.py

@@ -91,12 +91,16 @@ def cases(shape: Shape, target: Target) -> Iterator[Case]:
 
 
 def attention_cases(shape: Shape) -> Iterator[Case]:
-    """One token, the suffix of an action head, and prefills, over plain pages."""
+    """One token, the suffix of an action head, and prefills, over plain pages.
+
+    'any length' is what else can be reached by fewer tokens or shorter tables: all of warm-up.
+    """
     plane = plain_plane(shape)
     rows = {'decode': 1, 'suffix': shape.suffix_tokens, 'prefill': shape.prefix_tokens,
             'long prefill': _LONG_PREFILL}
     for name, num_tokens in rows.items():
         yield Case(name, functools.partial(attend, shape, plane, num_tokens))
+    yield Case('any length', functools.partial(attend_any, shape))
     if shape.options:
         for name in ('decode', 'long prefill'):
             yield Case(f'{name} with window and soft cap', functools.partial(
@@ -118,3 +122,14 @@ def attend(shape: Shape, plane: torch.Tensor, num_tokens: int, window: int | Non
     query = torch.empty(num_tokens, shape.num_heads, shape.head_dim, dtype=_DTYPES[shape.dtype])
     return paged_attention(query, plane, table, length, limit, shape.head_dim ** -0.5,
                            window=window, softcap=softcap, backend='triton')
+
+
+def attend_any(shape: Shape) -> None:
+    """Launch all that any number of tokens and any sequence can reach, as warm-up does."""
+    from robot_infer_kernels.gpu.warm import AttentionShape
+
+    most = max(shape.prefix_tokens, shape.suffix_tokens)
+    AttentionShape(
+        shape.num_heads, shape.num_kv_heads, shape.head_dim, shape.page_tokens,
+        max_pages=_TABLE_TOKENS // shape.page_tokens, tokens=range(1, most + 1),
+        dtype=_DTYPES[shape.dtype]).launch_all(torch.device('cpu'))
