@@ -31,7 +31,7 @@ from rich.table import Table
 
 from robot_infer.config import Config
 from robot_infer.control.lockstep import DEFAULT_LATENCY_TICKS
-from robot_infer.errors import ConfigError, RobotInferError
+from robot_infer.errors import ConfigError
 from robot_infer.replay.both_ways import replay_both_ways
 from robot_infer.replay.compare import Comparison
 from robot_infer.replay.export import write_mcap, write_records
@@ -250,15 +250,11 @@ def command(
         raise click.UsageError(
             '--live plays the messages as they are, in real time: without --as-recorded, '
             '--fixed-state, --compare, --stamps bag and another --rate.')
-    try:
-        settings = fit_for_replay(Config.from_yaml(config or shared_file('config/demo.yaml')))
-        options = Options(latency_ticks, start_s, duration_s, speed, stamps == 'bag')
-        return run(Request(bag, settings, Wishes(**topics), options, as_recorded, live,
-                           node),
-                   Outputs(records, mcap, report, as_json), Console(highlight=False))
-    except RobotInferError as error:
-        click.echo(f'{error.name}: {error}', err=True)
-        return 2
+    settings = fit_for_replay(Config.from_yaml(config or shared_file('config/demo.yaml')))
+    options = Options(latency_ticks, start_s, duration_s, speed, stamps == 'bag')
+    return run(Request(bag, settings, Wishes(**topics), options, as_recorded, live,
+                       node),
+               Outputs(records, mcap, report, as_json), Console(highlight=False))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

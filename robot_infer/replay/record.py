@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 import click
 
 from robot_infer.config import Config
-from robot_infer.errors import ConfigError, RobotInferError
+from robot_infer.errors import ConfigError
 from robot_infer.replay.sources import INSTRUCTION_TOPIC, STATE_TOPIC, default_image_topic
 from robot_infer.shared_files import shared_file
 from robot_infer.sim.command import run_command
@@ -146,16 +146,12 @@ def command(
     Exit status: 0 where something came on every topic that was named (of the default ones: on
     the cameras and the state), 1 where not, 2 for an error.
     """
-    try:
-        named = [name if name.startswith('/') else f'/{name}' for part in (*topics, *more)
-                 for name in part.split(',') if name]
-        settings = Config.from_yaml(config or shared_file('config/demo.yaml'))
-        wanted = named or policy_topics(settings)
-        return record(out, list(dict.fromkeys(wanted)), named or needed_topics(settings),
-                      duration_s)
-    except RobotInferError as error:
-        click.echo(f'{error.name}: {error}', err=True)
-        return 2
+    named = [name if name.startswith('/') else f'/{name}' for part in (*topics, *more)
+             for name in part.split(',') if name]
+    settings = Config.from_yaml(config or shared_file('config/demo.yaml'))
+    wanted = named or policy_topics(settings)
+    return record(out, list(dict.fromkeys(wanted)), named or needed_topics(settings),
+                  duration_s)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import click
 
-from robot_infer.errors import ConfigError
+from robot_infer.errors import ConfigError, RobotInferError
 
 INTERRUPTED = 130
 
@@ -47,13 +47,19 @@ def check_writable(option: str, path: Path) -> None:
 def run_command(
     command: click.Command, arguments: Sequence[str] | None, prog_name: str,
 ) -> int:
-    """Run `command` and return its exit status; None takes the arguments of the process."""
+    """Run `command` and return its exit status; None takes the arguments of the process.
+
+    A user's mistake is one line with its name, status 2.
+    """
     try:
         status = command.main(args=None if arguments is None else list(arguments),
                               prog_name=prog_name, standalone_mode=False)
     except click.ClickException as error:
         error.show()
         return error.exit_code
+    except RobotInferError as error:
+        click.echo(f'{error.name}: {error}', err=True)
+        return 2
     except (KeyboardInterrupt, click.Abort):
         click.echo('interrupted', err=True)
         return INTERRUPTED

@@ -34,7 +34,6 @@ import click
 from rich.console import Console
 
 from robot_infer.config import Config
-from robot_infer.errors import RobotInferError
 from robot_infer.report.page import write_page
 from robot_infer.report.record import EpisodeRecord, RunRecord
 from robot_infer.report.summary import summarise
@@ -267,11 +266,7 @@ def command(**options: object) -> int:
     Exit status: 0 where enough episodes succeeded, 1 where not, 2 for an error, 130 when
     interrupted.
     """
-    try:
-        return run_demo(Options(**options), Console(highlight=False))
-    except RobotInferError as error:
-        click.echo(f'{error.name}: {error}', err=True)
-        return 2
+    return run_demo(Options(**options), Console(highlight=False))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -33,7 +33,6 @@ from robot_infer.config import Config
 from robot_infer.control.inference import Engine
 from robot_infer.control.lockstep import DEFAULT_LATENCY_TICKS
 from robot_infer.engine import Engine as LoadedEngine
-from robot_infer.errors import RobotInferError
 from robot_infer.report.summary import wilson_interval
 from robot_infer.shared_files import shared_file
 from robot_infer.sim.command import run_command
@@ -240,11 +239,7 @@ def command(**options: object) -> int:
 
     Exit status: 0 where every series reached what is asked for, 1 where not, 2 for an error.
     """
-    try:
-        return 0 if all(one.passed for one in evaluate(Console(highlight=False), **options)) else 1
-    except RobotInferError as error:
-        click.echo(f'{error.name}: {error}', err=True)
-        return 2
+    return 0 if all(one.passed for one in evaluate(Console(highlight=False), **options)) else 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

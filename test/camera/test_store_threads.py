@@ -91,8 +91,9 @@ def test_every_image_ends_in_one_counter_and_what_is_handed_out_keeps_the_limits
 
 # Threads
 
-def test_put_counters_and_clear_do_not_wait_for_a_decode(monkeypatch):
-    """The decode is the real one, held up until the others have been called."""
+@pytest.fixture
+def held_decode(monkeypatch):
+    """Decoding, the real one, is held up: an event that it is under way, one that lets it go."""
     decoding, go_on = threading.Event(), threading.Event()
 
     def held_up(*arguments):
@@ -102,6 +103,12 @@ def test_put_counters_and_clear_do_not_wait_for_a_decode(monkeypatch):
 
     decode = store.decode
     monkeypatch.setattr(store, 'decode', held_up)
+    yield decoding, go_on
+    go_on.set()
+
+
+def test_put_counters_and_clear_do_not_wait_for_a_decode(held_decode):
+    decoding, go_on = held_decode
     frames, found = make_store(), []
     frames.put('front', picture(0, mark=1))
     reader = threading.Thread(target=lambda: found.append(frames.newest(50 * MS)))
@@ -142,16 +149,8 @@ def test_a_frame_cleared_while_it_is_handed_out_has_one_counter(monkeypatch):
     assert nonzero(frames.counters('front')) == {'received': 1, 'dropped': 1}
 
 
-def test_two_readers_at_once_get_the_same_frame(monkeypatch):
-    decoding, go_on = threading.Event(), threading.Event()
-
-    def held_up(*arguments):
-        decoding.set()
-        assert go_on.wait(60)
-        return decode(*arguments)
-
-    decode = store.decode
-    monkeypatch.setattr(store, 'decode', held_up)
+def test_two_readers_at_once_get_the_same_frame(held_decode):
+    decoding, go_on = held_decode
     frames, found, errors = make_store(), [], []
 
     def read():

@@ -335,16 +335,6 @@ class TestStatus:
         assert status.cameras['overhead'].used == 1
         assert status.deadline.counters.chunk_ticks == 3
 
-    def test_statistics_can_be_begun_anew(self, make_rig) -> None:
-        rig = make_rig()
-        rig.feed()
-        rig.runtime.infer_once()
-        rig.tick(3)
-        rig.runtime.clear_statistics()
-        status = rig.runtime.status()
-        assert (status.deadline.counters.ticks, status.inference.counters.steps) == (0, 0)
-        assert rig.tick()[0].source is Source.CHUNK, 'the robot goes on'
-
     def test_it_may_be_asked_at_any_time_from_any_thread(self, live, wait_for) -> None:
         live.runtime.start()
         errors: list[BaseException] = []

@@ -131,9 +131,9 @@ def test_stop_ends_a_worker_that_waits_for_news_at_once(rig, wait_for) -> None:
     assert not rig.runtime._worker.alive
 
 
-def test_stop_tells_when_the_step_hangs_and_no_second_step_runs_beside_it(
-    rig, wait_for,
-) -> None:
+@pytest.fixture
+def hanging(rig):
+    """The worker is at work on a step that hangs: one release for each begun, what ends it."""
     inside, release = threading.Semaphore(0), threading.Event()
 
     def hang() -> None:
@@ -144,6 +144,12 @@ def test_stop_tells_when_the_step_hangs_and_no_second_step_runs_beside_it(
     rig.feed()
     rig.runtime._worker.start()
     assert inside.acquire(timeout=20.0)
+    yield inside, release
+    release.set()
+
+
+def test_stop_tells_when_the_step_hangs_and_no_second_step_runs_beside_it(rig, hanging) -> None:
+    inside, release = hanging
     assert rig.runtime._worker.stop(0.01) is False
     assert rig.runtime._worker.alive
     rig.runtime._worker.start()
@@ -154,17 +160,10 @@ def test_stop_tells_when_the_step_hangs_and_no_second_step_runs_beside_it(
     assert rig.runtime._worker.stop(20.0) is True
 
 
-def test_a_step_that_hangs_is_a_fault_said_once_and_over_when_it_ends(rig, wait_for) -> None:
-    inside, release = threading.Semaphore(0), threading.Event()
-
-    def hang() -> None:
-        inside.release()
-        release.wait()
-
-    rig.policy.before_step = hang
-    rig.feed()
-    rig.runtime._worker.start()
-    assert inside.acquire(timeout=20.0)
+def test_a_step_that_hangs_is_a_fault_said_once_and_over_when_it_ends(
+    rig, hanging, wait_for,
+) -> None:
+    inside, release = hanging
     look = rig.runtime._inference.report_hanging
     rig.clock.advance_ns(999 * MS)
     look()
