@@ -68,12 +68,13 @@ class RemoteEngine:
     A process that has ended is started again by the next step, which then takes as long as
     loading does; until then, and while it fails, the named error stands.
 
-    :param command: what to start; it is given the number of its end of the socket pair.
+    :param command: what to start, COMMAND where none is given; it is told the number of its end of
+        the socket pair.
     :raises RobotInferError: whatever Engine.from_config raises over there.
     """
 
-    def __init__(self, config: Config, command: Sequence[str] = COMMAND) -> None:
-        self._config, self._command = config, command
+    def __init__(self, config: Config, command: Sequence[str] | None = None) -> None:
+        self._config, self._command = config, COMMAND if command is None else command
         self._starting = threading.Lock()
         self._closed = False
         self._channel: Channel | None = None

@@ -76,6 +76,11 @@ class PolicyNode(Node):
         self._answer_impossible_transitions()
         self.get_logger().info('unconfigured: waiting for the configure transition')
 
+    @property
+    def session(self) -> Session | None:
+        """What there is from configure to cleanup."""
+        return self._session
+
     # Lifecycle. Each callback is wrapped: rclpy swallows exceptions of transitions without a word.
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:

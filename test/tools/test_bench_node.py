@@ -60,6 +60,15 @@ def test_figures_count_what_is_later_than_one_two_and_five_ms(bench) -> None:
     assert (figures['p50_ms'], figures['max_ms']) == (1.5, 7.0)
 
 
+def test_a_short_run_has_figures_of_every_process(bench) -> None:
+    """With a guard and the policy's own process, so that all that the tool hooks into is there."""
+    pytest.importorskip('rclpy', reason='ROS 2 (rclpy) is not installed')
+    result = bench.measure(2.0, priority=0, in_process=False, guarded=True)
+    for loop in ('bare loop', 'our tick', 'rclpy timer'):
+        assert result[loop]['periods'] > 0, loop
+    assert result['status']['steps'] > 0 and result['status']['chunk_ticks'] > 0
+
+
 def test_a_soak_tells_growth_and_drift() -> None:
     soak = tool('soak')
     period = tool('bench_node').PERIOD_NS

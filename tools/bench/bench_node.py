@@ -69,23 +69,22 @@ def be_node(
     import rclpy
 
     from robot_infer.control import remote
-    from robot_infer.control.loop import ControlLoop
     from robot_infer.control.memory import keep_freed_memory
+    from robot_infer.control.stats import DeadlineStatistics
     from robot_infer.ros import node as policy_node
     from robot_infer.ros.spin import spin
     from robot_infer.shared_files import shared_file
 
     noted = _Notes(seconds)
-    record = ControlLoop._record
+    record = DeadlineStatistics.record
 
-    def note(self, command, period, decided_ns):  # noqa: ANN001, ANN202
-        noted.add(period.scheduled_ns, period.started_ns)
-        record(self, command, period, decided_ns)
+    def note(self, *what, **times):  # noqa: ANN001, ANN002, ANN003, ANN202
+        noted.add(times['scheduled_ns'], times['started_ns'])
+        record(self, *what, **times)
 
-    ControlLoop._record = note
+    DeadlineStatistics.record = note
     if not alone:
-        remote.RemoteEngine.__init__.__defaults__ = (
-            (sys.executable, __file__, 'engine', str(folder), str(seconds)),)
+        remote.COMMAND = (sys.executable, __file__, 'engine', str(folder), str(seconds))
     sys.setswitchinterval(policy_node.SWITCH_INTERVAL_S)
     keep_freed_memory()
     rclpy.init(args=[
@@ -109,7 +108,7 @@ def be_node(
         spin(node)
     except KeyboardInterrupt:
         pass
-    status = node._session.runtime.status()
+    status = node.session.runtime.status()
     node.end()
     noted.save(folder / ('behind.npy' if guarded else 'node.npy'))
     (folder / 'status.json').write_text(json.dumps({
