@@ -192,4 +192,5 @@ class ControlLoop:
         self._faults.report(DeadlineError(
             'control ticks', expected=f'fewer than {allowed} missed in a row',
             got=f'{self._misses} that were late, skipped or without an action',
-            remedy='The robot is stopped. Find the cause, then activate the node again.'))
+            remedy='The robot is stopped. Find the cause, then call ~/reset or activate the node '
+            'again.'))

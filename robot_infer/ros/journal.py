@@ -13,7 +13,7 @@
 # limitations under the License.
 
 
-"""What goes to the log, from the records of the runtime: faults that come and go, fallbacks.
+"""What goes to the log, from the records of the runtime: faults, fallbacks, missed deadlines.
 
 A flood of one fault gives one line every few seconds with a count, never one line each.
 """
@@ -51,6 +51,8 @@ class Journal:
         self._told_ns: dict[str, int] = {}
         self._source: tuple[Source, str] | None = None
         self._source_ns = -REPEAT_NS
+        self._missed = 0
+        self._missed_ns: int | None = None  # when the newest was seen; None while all are kept
 
     def look(self, status: RuntimeStatus) -> None:
         """Write what is new."""
@@ -60,6 +62,7 @@ class Journal:
         command = status.last_command
         if status.running and command is not None:
             self._tell_source((command.source, command.reason), now_ns)
+            self._tell_deadlines(status.deadline.counters.missed, now_ns)
 
     def _tell_fault(self, fault: Fault, now_ns: int) -> None:
         told = self._told.get(fault.name)
@@ -88,3 +91,16 @@ class Journal:
         elif self._source is not None:
             self._logger.info('following the policy again')
         self._source, self._source_ns = source, now_ns
+
+    def _tell_deadlines(self, missed: int, now_ns: int) -> None:
+        """The first one that is missed, and that they are kept again."""
+        if missed > self._missed:
+            if self._missed_ns is None:
+                self._logger.warning(
+                    f'{missed - self._missed} control deadlines missed: ticks began late, or were '
+                    'skipped')
+            self._missed_ns = now_ns
+        elif self._missed_ns is not None and now_ns - self._missed_ns >= REPEAT_NS:
+            self._logger.info(f'control deadlines are kept again ({missed} missed in all)')
+            self._missed_ns = None
+        self._missed = missed

@@ -250,6 +250,22 @@ class TestStartOver:
         assert spoken(rig.sent[-1:]) == [WAITING] and rig.sent[-1].values.tolist() == held
         assert rig.runtime._loop.stop(20.0)
 
+    def test_a_step_that_hangs_is_said_again(self, make_rig, policy) -> None:
+        rig = make_rig()
+        rig.feed()
+        said: list[tuple[str, ...]] = []
+
+        def hang() -> None:
+            rig.clock.advance_s(2.0)
+            for act in (lambda: None, rig.runtime.start_over):
+                act()
+                said.append(tuple(rig.faults()))
+                rig.runtime._inference.report_hanging()
+                said.append(tuple(rig.faults()))
+        policy.before_step = hang
+        rig.runtime.infer_once()
+        assert said == [(), ('EngineError',)] * 2
+
     def test_where_nothing_runs_the_position_last_sent_is_forgotten_too(self, make_rig) -> None:
         rig = make_rig()
         rig.feed()

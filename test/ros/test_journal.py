@@ -24,7 +24,8 @@ import pytest
 
 pytest.importorskip('rclpy', reason='ROS 2 (rclpy) is not installed')
 
-from robot_infer.control import Fault, ManualClock
+from robot_infer.control import DeadlineStatus, Fault, ManualClock, TickCounters
+from robot_infer.control.stats import DeadlineStatistics
 from robot_infer.ros.journal import REPEAT_NS, Journal
 from robot_infer.types import Command, Source
 
@@ -56,6 +57,7 @@ class Status:
     fault_history: tuple[Fault, ...] = ()
     running: bool = True
     last_command: Command | None = None
+    deadline: DeadlineStatus = DeadlineStatistics().status()
 
 
 @pytest.fixture
@@ -126,3 +128,25 @@ def test_a_fallback_and_its_end_are_told_but_not_each_flicker(journal, log, cloc
     clock.advance_ns(REPEAT_NS)
     journal.look(command(Source.CHUNK))
     assert log.take() == [('info', 'following the policy again')]
+
+
+def test_the_first_missed_deadline_is_told_and_that_they_are_kept_again(journal, log, clock):
+    def ticks(late):
+        deadline = replace(DeadlineStatistics().status(), counters=TickCounters(late=late))
+        return Status(deadline=deadline, last_command=Command(
+            np.zeros(1), Source.CHUNK, '', 0, 0))
+    journal.look(ticks(0))
+    assert log.take() == []
+    for late in range(2, 30):
+        journal.look(ticks(late))
+        clock.advance_ns(REPEAT_NS // 5)
+    ((kind, words),) = log.take()
+    assert kind == 'warning' and words.startswith('2 control deadlines missed')
+    journal.look(ticks(29))
+    clock.advance_ns(REPEAT_NS)
+    journal.look(ticks(29))
+    journal.look(ticks(29))
+    assert log.take() == [('info', 'control deadlines are kept again (29 missed in all)')]
+    journal.look(ticks(0))  # the statistics were cleared
+    journal.look(ticks(1))
+    assert [kind for kind, _ in log.take()] == ['warning']
