@@ -67,15 +67,18 @@ def choose(
     :param element_bytes: of one element of a page.
     """
     num_rows = num_tokens * (num_heads // num_kv_heads)
-    tile = chips.decode_tile(on, head_dim, element_bytes, page_tokens, num_rows)
+    # Blocks of more than 64 rows only where they alone fill the chip.
+    widest = chips.widest_rows(head_dim, element_bytes)
+    if -(-num_rows // widest) * num_kv_heads < num_sms:
+        widest = min(widest, 64)
+    tile = chips.tile(on, head_dim, element_bytes, page_tokens, min(num_rows, widest))
     programs = -(-num_rows // tile.block_m) * num_kv_heads
     num_tiles = -(-num_pages * page_tokens // tile.block_n)
     chip = chips.chip(on)
     num_splits = min(chip.blocks_per_sm * num_sms // programs, num_tiles, chips.MAX_SPLITS)
     if num_splits > 1:
         return Choice(tile, num_splits, chip.last_split_merges)
-    return Choice(chips.prefill_tile(on, head_dim, element_bytes, page_tokens, num_rows,
-                                     num_kv_heads, num_sms), 1)
+    return Choice(tile, 1)
 
 
 def attend(

@@ -14,15 +14,17 @@
 
 """Which tiles and how many splits attention uses on which chip: a table, no tuning at run time.
 
-From the compiler's own figures (research/kernels.md 2; `robot-infer kernels check` repeats them):
+From the compiler's own figures (registers, spilled bytes, shared memory for sm_80 to sm_120;
+`robot-infer kernels check` repeats them):
 
-- decode: 16 rows, 64 keys, 4 warps, one page a tile; a tile that gathers from small pages costs
-  517 instructions a turn where one page a tile costs 305. A page of 32 is one tile of 32.
-- num_stages: loading the page's number takes two of them, so 3 is one buffer of keys and values
-  and 5 are two; two only where the chip's shared memory holds two blocks so (80, 87, 90, 100,
-  110), and they are worth it.
-- prefill: 64 rows of head_dim 128 spill with 4 warps on 80 to 89; with 8 nothing spills.
-- float32 takes twice the bytes: half the keys. It is there to be exact, not to be fast.
+- one page a tile wherever a page holds one: a tile that gathers from small pages costs 517
+  instructions a turn where one page a tile costs 305. A page of 32 is one tile of 32.
+- few rows: 16, the least a matrix instruction takes, with 4 warps.
+- 64 rows of 128 columns spill with 4 warps on sm_80 to sm_89 (76 bytes on Orin), with 8 nowhere.
+  So do 64 rows of 256 columns with 64 keys (252 bytes): they take 32 keys at a time.
+- stages: loading the page's number takes two, so 3 is one buffer of keys and values and 5 are two;
+  two where two blocks of them fit an SM (80, 87, 90, 100, 110).
+- float32 takes twice the bytes and no matrix unit: it is there to be exact, not to be fast.
 
 What does not live here: limits of chips (targets.py), and the choice of kernel (attention.py).
 """
@@ -88,45 +90,52 @@ def chip(capability: int) -> Chip:
 
 
 def parts(head_dim: int) -> tuple[int, int]:
-    """Cut a head into one or two powers of two: 64 -> (64, 0), 96 -> (64, 32), 72 -> (64, 16).
+    """Cut a head into one or two powers of two: 64 -> (64, 0), 96 -> (64, 32), 72 -> (64, 32).
 
-    A dot wants at least 16 columns, so what is left over is padded to that.
+    A second part of 16 columns costs more than one of 32: the warps of a tile then hold it twice
+    (72 as 64 + 16: 255 registers and 160 matrix instructions; as 64 + 32: 128 and 48; as a padded
+    128: 154 and 64). Beyond 128 columns two parts spill where one does not.
     """
-    if head_dim <= 16:
-        return 16, 0
-    first = 1 << (head_dim.bit_length() - 1)
-    rest = head_dim - first
-    if not rest:
+    first = 1 << max(4, head_dim.bit_length() - 1)
+    if head_dim <= first:
         return first, 0
-    return first, max(16, 1 << (rest - 1).bit_length())
+    if first >= 128:
+        return 2 * first, 0
+    second = max(32, 1 << (head_dim - first - 1).bit_length())
+    return (first, second) if second < first else (2 * first, 0)
 
 
-def tile_keys(head_dim: int, element_bytes: int, page_tokens: int) -> int:
-    """Keys of a tile: one page or a part of it, where that is at least 32."""
-    most = 32 if element_bytes * head_dim > 512 else 64
-    for keys in (most, 32):
-        if page_tokens % keys == 0:
-            return keys
-    return most
+def widest_rows(head_dim: int, element_bytes: int) -> int:
+    """Most rows that a tile of this head takes."""
+    return max(_tiles(head_dim, element_bytes))
 
 
-def decode_tile(capability: int, head_dim: int, element_bytes: int, page_tokens: int,
-                num_rows: int) -> Tile:
-    """Tile for splits along the keys; `num_rows` is queries times heads of a group."""
-    block_m = 16 if num_rows <= 16 else 32 if num_rows <= 32 else 64
-    keys = tile_keys(head_dim, element_bytes, page_tokens)
-    wide = block_m * head_dim * element_bytes > 64 * 64 * 2
+def tile(capability: int, head_dim: int, element_bytes: int, page_tokens: int,
+         num_rows: int) -> Tile:
+    """Tile for blocks of up to `num_rows` rows (queries times heads of a group)."""
+    by_rows = _tiles(head_dim, element_bytes)
+    block_m = min((rows for rows in by_rows if rows >= num_rows), default=max(by_rows))
+    keys, num_warps = by_rows[block_m]
+    if page_tokens % keys and page_tokens % 32 == 0:
+        keys = 32
     two_buffers = (chip(capability).two_buffers and block_m == 16
-                   and 4 * keys * head_dim * element_bytes <= 72 * 1024)
-    return Tile(block_m, keys, 8 if wide else 4, 5 if two_buffers else 3)
+                   and 4 * keys * sum(parts(head_dim)) * element_bytes <= 72 * 1024)
+    return Tile(block_m, keys, num_warps, 5 if two_buffers else 3)
 
 
-def prefill_tile(capability: int, head_dim: int, element_bytes: int, page_tokens: int,
-                 num_rows: int, num_kv_heads: int, num_sms: int) -> Tile:
-    """Tile for whole rows; 128 rows only where that still fills the chip."""
-    keys = tile_keys(head_dim, element_bytes, page_tokens)
-    fills = -(-num_rows // 128) * num_kv_heads >= num_sms
-    block_m = 128 if fills and head_dim * element_bytes <= 256 else 64
-    if element_bytes == 4:
-        block_m = 32
-    return Tile(block_m, keys, 4 if block_m * head_dim <= 64 * 64 else 8, 3)
+# Columns -> rows -> (keys, warps).
+_NARROW = {
+    64: {16: (64, 4), 32: (64, 8), 64: (64, 4), 128: (64, 8)},
+    128: {16: (64, 4), 32: (64, 8), 64: (64, 8), 128: (64, 8)},
+    256: {16: (64, 4), 64: (32, 8)},
+}
+_FLOAT32 = {
+    64: {16: (32, 4), 32: (32, 4)},
+    128: {16: (32, 4), 32: (32, 8)},
+    256: {16: (32, 8)},
+}
+
+
+def _tiles(head_dim: int, element_bytes: int) -> dict[int, tuple[int, int]]:
+    table = _FLOAT32 if element_bytes == 4 else _NARROW
+    return table[min(columns for columns in table if columns >= sum(parts(head_dim)))]

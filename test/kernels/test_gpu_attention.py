@@ -257,7 +257,7 @@ def test_few_rows_are_split_until_they_fill_the_chip_and_many_are_not():
 
 
 @pytest.mark.parametrize('head_dim,parts', [
-    (8, (16, 0)), (16, (16, 0)), (24, (16, 16)), (64, (64, 0)), (72, (64, 16)), (80, (64, 16)),
-    (96, (64, 32)), (192, (128, 64)), (200, (128, 128)), (256, (256, 0))])
+    (8, (16, 0)), (16, (16, 0)), (24, (32, 0)), (40, (64, 0)), (64, (64, 0)), (72, (64, 32)),
+    (80, (64, 32)), (96, (64, 32)), (104, (128, 0)), (192, (256, 0)), (256, (256, 0))])
 def test_a_head_is_one_or_two_powers_of_two(head_dim, parts):
     assert chips.parts(head_dim) == parts
