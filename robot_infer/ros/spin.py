@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 import os
 import signal
 import sys
+import time
 import traceback
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol
@@ -34,6 +35,8 @@ from robot_infer.ros.overrides import reason_for
 
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
+
+_PAUSE_S = 0.1
 
 
 class Ending(Protocol):
@@ -88,7 +91,10 @@ def run(make: Callable[[Sequence[str]], Ending], args: Sequence[str] | None) -> 
 
 
 def spin(node: Node) -> None:
-    """Spin until shutdown. What a callback raises is logged; it does not end the node."""
+    """Spin until shutdown. What a callback raises is logged; it does not end the node.
+
+    After each failure comes a pause: one that repeats at every turn would fill disk and processor.
+    """
     executor = _Executor()
     executor.add_node(node)
     while node.context.ok():
@@ -100,6 +106,7 @@ def spin(node: Node) -> None:
             if not node.context.ok():
                 return
             node.get_logger().error(f'a callback failed\n{traceback.format_exc()}')
+            time.sleep(_PAUSE_S)
 
 
 def _run(
