@@ -22,8 +22,8 @@ export ROS_LOG_DIR := $(CURDIR)/log
 export AMENT_PREFIX_PATH := $(CURDIR)/$(VENV)$(if $(AMENT_PREFIX_PATH),:$(AMENT_PREFIX_PATH))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-eval test doctor bench-step bench-pool bench-replay bench-node soak \
-	check-package kernel-figures parameters lint clean
+.PHONY: help setup demo demo-eval test doctor bench-step bench-pool bench-replay bench-node \
+	bench-cycles soak check-package kernel-figures parameters lint clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ bench-replay: $(STAMP)  ## read raw images from bags, beside rosbags alone; spee
 
 bench-node: $(STAMP)  ## lateness of the control ticks beside a bare loop and a plain rclpy timer
 	$(PYTHON_IN) tools/bench/bench_node.py $(ARGS)
+
+bench-cycles: $(STAMP)  ## configure and clean the node up 200 times: no growth of anything
+	$(PYTHON_IN) tools/bench/cycles.py $(ARGS)
 
 soak: $(STAMP)  ## run the node for half an hour: no growth, no drift (ARGS='--minutes 5')
 	$(PYTHON_IN) tools/bench/soak.py $(ARGS)
