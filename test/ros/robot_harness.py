@@ -323,8 +323,11 @@ class Robot:
         self.actions.append(Action.heard(message.points[0].positions, info))
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
-        self.diagnostics = {status.name: status for status in message.status}
-        self.num_diagnostics += 1
+        own = {status.name: status for status in message.status
+               if status.name.startswith(f'/{self.name}: ')}
+        if own:  # another node has another message
+            self.diagnostics = own
+            self.num_diagnostics += 1
 
     def _on_status(self, message: DiagnosticStatus) -> None:
         self.status = message

@@ -43,12 +43,21 @@ def remote(robot, process):
     return robot
 
 
-def test_a_policy_that_is_killed_is_named_and_comes_back(remote, process) -> None:
-    engine_of(process.pid).kill()
-    remote.wait_status(faults='EngineError')
-    remote.wait_status(source='hold')
-    remote.wait_status(source='chunk', faults='')
-    assert engine_of(process.pid) is not None
+def test_a_policy_that_is_killed_is_named_and_comes_back_each_time(
+    remote, process, harness, stream, chunk_of,
+) -> None:
+    chunk, files = chunk_of(), []
+    phases = [stream.Hold(at=harness.POSITION, at_least=0), stream.Follow(chunk)]
+    for _ in range(2):
+        remote.wait_actions(10)
+        files.append(psutil.Process(process.pid).num_fds())
+        engine_of(process.pid).kill()
+        remote.wait_status(source='hold', faults='EngineError')
+        remote.wait_status(source='chunk', faults='')
+        phases += [stream.Hold(at_least=10), stream.Follow(chunk, first_row=0)]
+    stream.expect_stream(remote.actions, *phases)
+    assert files[0] == files[1], 'nothing is left open'
+    assert remote.lifecycle_state() == 'active'
 
 
 def test_a_policy_that_hangs_does_not_keep_the_node_from_being_cleaned_up(

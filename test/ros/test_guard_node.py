@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 import os
 import signal
+import statistics
 import sys
 import time
 
@@ -78,6 +79,11 @@ class Side:
         while not condition():
             assert time.monotonic() < end, f'waited in vain for {what}; {self.told}'
             self._executor.spin_once(timeout_sec=0.01)
+
+    def wait_actions(self, number: int) -> None:
+        """Take in so many more actions."""
+        until = len(self.actions) + number
+        self.wait(lambda: len(self.actions) >= until, 'actions')
 
     def send(self, number: int) -> None:
         """That many actions at the rate, x counting up."""
@@ -167,11 +173,12 @@ def test_a_wrong_setting_is_named_and_ends_it(start_guard, side) -> None:
     child = start_guard('-p', 'guard.fallback:=panic')
     side.wait(lambda: child.exit_status is not None, 'its end')
     assert child.exit_status == 2
-    assert child.lines_with('robot_infer_guard: ConfigError: parameter guard.fallback: expected')
+    words = 'ConfigError: parameter guard.fallback (the command line): expected one of hold'
+    side.wait(lambda: child.lines_with(words), 'the reason')
 
 
 def test_a_node_that_is_killed_is_guarded_and_one_that_is_deactivated_is_not(
-    side, start_guard, make_robot, checkpoint,
+    side, start_guard, make_robot, checkpoint, bare,
 ) -> None:
     start_guard()
     side.wait(lambda: side.state() == 'waiting', 'its first word')
@@ -197,60 +204,56 @@ def test_a_node_that_is_killed_is_guarded_and_one_that_is_deactivated_is_not(
         name=['slide_x', 'slide_y'], position=[0.25, -0.5])), side.spin(PERIOD_S),
         len(side.actions) > number + 5)[-1], 'actions again')
     os.kill(node.pid, signal.SIGKILL)
+    killed_ns = time.time_ns()
     side.wait(lambda: side.state() == 'guarding', 'the guard to take over')
     number = len(side.actions)
     side.wait(lambda: len(side.actions) > number + 20, 'substitutes')
     assert side.newest() == [0.25, -0.5]
+    assert excess_s(side, bare, killed_ns) < PERIOD_S, 'once, and this may be the guard\'s stall'
 
 
-# A loop that does nothing but sleep, in a process of its own: when even it was late, so was all.
-_BARE = """
-import sys, time
-period_ns, due_ns = 5_000_000, time.time_ns()
+def excess_s(side: Side, bare, killed_ns: int) -> float:
+    """How much more than two periods lay between two actions, beside stalls of the machine.
+
+    Where the bare loops were on time nothing is forgiven.
+    """
+    times = [at for at, _ in side.actions if at > killed_ns - 2e9 * PERIOD_S]
+    assert times[-1] > killed_ns + 2e9 * PERIOD_S, 'the guard never acted'
+    begin, end = max(zip(times, times[1:]), key=lambda pair: pair[1] - pair[0])
+    return (end - begin - bare.worst_ns(begin, end)) / 1e9 - 2 * PERIOD_S
+
+
+_SENDER = f"""
+import rclpy, time
+from rclpy.node import Node
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+rclpy.init()
+out = Node('sender', namespace='{SPACE}').create_publisher(JointTrajectory, 'action_raw', 1)
+due = time.monotonic()
 while True:
-    due_ns += period_ns
-    time.sleep(max(0, due_ns - time.time_ns()) / 1e9)
-    now_ns = time.time_ns()
-    print(now_ns, now_ns - due_ns, flush=True)
-    due_ns = max(due_ns, now_ns - period_ns)
+    out.publish(JointTrajectory(
+        joint_names=['slide_x', 'slide_y'], points=[JointTrajectoryPoint(positions=[0.5, 0.5])]))
+    due += {PERIOD_S}
+    time.sleep(max(0.0, due - time.monotonic()))
 """
 
 
 def test_after_kill_9_the_guard_acts_within_two_periods_of_the_last_action(
-    side, start_guard,
+    side, start_guard, bare,
 ) -> None:
     start_guard()
     ready(side)
-    sender = (
-        'import rclpy, time, sys; from rclpy.node import Node; '
-        'from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint; '
-        f'rclpy.init(); node = Node("sender", namespace="{SPACE}"); '
-        'out = node.create_publisher(JointTrajectory, "action_raw", 1); '
-        'due = time.monotonic()\nwhile True:\n'
-        ' out.publish(JointTrajectory(joint_names=["slide_x", "slide_y"], '
-        'points=[JointTrajectoryPoint(positions=[0.5, 0.5])]))\n'
-        f' due += {PERIOD_S}\n time.sleep(max(0.0, due - time.monotonic()))')
-    judged, gaps_ms = 0, []
-    for _ in range(8):
-        environment = ros_environment(side.domain_id)
-        process = Child('sender', [sys.executable, '-c', sender], environment)
-        bare = Child('bare', [sys.executable, '-c', _BARE], dict(os.environ))
+    found = []
+    for _ in range(3):
+        process = Child(
+            'sender', [sys.executable, '-c', _SENDER], ros_environment(side.domain_id))
         side.wait(lambda: side.state() == 'passing', 'actions that pass')
-        side.spin(10 * PERIOD_S)
+        side.wait_actions(10)
         os.kill(process.pid, signal.SIGKILL)
         killed_ns = time.time_ns()
-        side.spin(6 * PERIOD_S)
-        bare.stop()
-        times = [at for at, _ in side.actions if at > killed_ns - 2e9 * PERIOD_S]
-        assert times[-1] > killed_ns + 2e9 * PERIOD_S, 'the guard never acted'
-        notes = [tuple(map(int, words)) for line in bare.last_lines(400)
-                 if len(words := line.split()) == 2 and words[0].isdigit()]
-        late_ns = [late for at, late in notes if times[0] <= at <= times[-1]]
-        if late_ns and max(late_ns) < 2e6:
-            judged += 1
-            gaps_ms.append(max(b - a for a, b in zip(times, times[1:])) / 1e6)
-        if judged == 3:
-            break
-    if not judged:
-        pytest.skip('this machine held up even a loop that only sleeps, in each of 8 tries')
-    assert max(gaps_ms) <= 2e3 * PERIOD_S, gaps_ms
+        side.wait(lambda: side.state() == 'guarding', 'the guard to take over')
+        side.wait_actions(3)
+        assert side.newest() == [0.5, 0.5]
+        found.append(excess_s(side, bare, killed_ns))
+    # The median: a stall may hit the guard alone.
+    assert statistics.median(found) <= 0.0, found
