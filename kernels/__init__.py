@@ -17,8 +17,8 @@
 What lives here: `paged_attention` and `append_kv`, which check their arguments and hand over to a
 backend (`gpu/`: Triton; `cpu/`: torch and native code; `reference.py`: plain float64, the
 definition); `plan_attention` and `planned_attention` are the two halves of the first, for many
-calls of one shape. `set_debug` turns on the checks that look at values. What does not: which blocks
-belong to whom (robot_infer/cache) and what the tokens mean (robot_infer/models).
+calls of one shape. `set_debug` turns on the checks that look at values. What does not: which
+blocks belong to whom (robot_infer/cache) and what the tokens mean (robot_infer/models).
 """
 
 from robot_infer_kernels.attention import (

@@ -12,10 +12,10 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Debug mode of the kernels: checks that look at values, on any device, and cost a synchronisation.
+"""Debug mode of the kernels: checks that look at values, and on a GPU wait for it.
 
-What lives here: the switch. What does not: the checks, which stand beside what they check (plan.py,
-gpu/launch.py).
+What lives here: the switch. What does not: the checks, which stand beside what they check
+(plan.py, gpu/launch.py).
 """
 
 from __future__ import annotations

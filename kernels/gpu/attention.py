@@ -17,8 +17,8 @@
 What lives here: the host's side, from checked arguments to a launch, without a look at a value on
 the device. What does not: the kernels (prefill.py, decode.py) and the sizes of tiles (chips.py).
 
-A block of rows holds queries times the heads of a group. Where such blocks, times the KV heads, fill
-the chip, each attends to all its keys (prefill); where not, the keys are split until they do
+A block of rows holds queries times the heads of a group. Where such blocks, times the KV heads,
+fill the chip, each attends to all its keys (prefill); where not, the keys are split until they do
 (decode). One token, and the 50 action tokens of a suffix over a long prefix, are both split.
 """
 
@@ -68,7 +68,7 @@ def choose(
     """
     num_rows = num_tokens * (num_heads // num_kv_heads)
     # Blocks of more than 64 rows only where they alone fill the chip.
-    widest = chips.widest_rows(head_dim, element_bytes)
+    widest = chips.widest_rows(on, head_dim, element_bytes)
     if -(-num_rows // widest) * num_kv_heads < num_sms:
         widest = min(widest, 64)
     tile = chips.tile(on, head_dim, element_bytes, page_tokens, min(num_rows, widest))
@@ -81,16 +81,23 @@ def choose(
     return Choice(tile, 1)
 
 
+def choose_for(q: torch.Tensor, kv: torch.Tensor, num_pages: int) -> Choice:
+    """`choose` for these tensors on the chip they lie on, and a table of `num_pages`."""
+    on, num_sms = chip_of(kv.device)
+    return choose(on, num_sms, q.shape[0], q.shape[1], kv.shape[3], kv.shape[4], kv.shape[2],
+                  num_pages, kv.element_size())
+
+
 def attend(
     q: torch.Tensor, kv: torch.Tensor, plan: AttentionPlan, scale: float, softcap: float | None,
     choice: Choice | None = None,
 ) -> torch.Tensor:
-    """See `attention.planned_attention`; `choice` instead of the table's, for tests and benches."""
+    """See `attention.planned_attention`; `choice`: another than the table's, to test or time."""
     check(q, kv)
     if debugging() and not _capturing(q.device):
         plan.check_values()
     if choice is None:
-        choice = _choice(q, kv, plan)
+        choice = choose_for(q, kv, plan.table.shape[0])
     out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     arguments = (
         q, kv[0], kv[1], None, None, plan.table, plan.length_there, plan.limits_there, out,
@@ -162,12 +169,6 @@ def check(q: torch.Tensor, kv: torch.Tensor) -> None:
         if tensor.data_ptr() % ALIGNMENT:
             raise ValueError(f'{name}: expected memory that begins at a multiple of 16 bytes; got '
                              f'one {tensor.data_ptr() % ALIGNMENT} bytes past it')
-
-
-def _choice(q: torch.Tensor, kv: torch.Tensor, plan: AttentionPlan) -> Choice:
-    on, num_sms = chip_of(kv.device)
-    return choose(on, num_sms, q.shape[0], q.shape[1], kv.shape[3], kv.shape[4], kv.shape[2],
-                  plan.table.shape[0], kv.element_size())
 
 
 def chip_of(device: torch.device) -> tuple[int, int]:

@@ -22,6 +22,8 @@ From the compiler's own figures (registers, spilled bytes, shared memory for sm_
 - few rows: 16, the least a matrix instruction takes, with 4 warps.
 - 64 rows of 128 columns spill with 4 warps on sm_80 to sm_89 (76 bytes on Orin), with 8 nowhere.
   So do 64 rows of 256 columns with 64 keys (252 bytes): they take 32 keys at a time.
+- 128 rows spill on chips whose matrix instructions are a warp's (40 bytes for 32 columns, 92 for
+  128 on Orin), so they are for sm_90 to sm_110 only.
 - stages: loading the page's number takes two, so 3 is one buffer of keys and values and 5 are two;
   two where two blocks of them fit an SM (80, 87, 90, 100, 110).
 - float32 takes twice the bytes and no matrix unit: it is there to be exact, not to be fast.
@@ -105,15 +107,15 @@ def parts(head_dim: int) -> tuple[int, int]:
     return (first, second) if second < first else (2 * first, 0)
 
 
-def widest_rows(head_dim: int, element_bytes: int) -> int:
+def widest_rows(capability: int, head_dim: int, element_bytes: int) -> int:
     """Most rows that a tile of this head takes."""
-    return max(_tiles(head_dim, element_bytes))
+    return max(_tiles(capability, head_dim, element_bytes))
 
 
 def tile(capability: int, head_dim: int, element_bytes: int, page_tokens: int,
          num_rows: int) -> Tile:
     """Tile for blocks of up to `num_rows` rows (queries times heads of a group)."""
-    by_rows = _tiles(head_dim, element_bytes)
+    by_rows = _tiles(capability, head_dim, element_bytes)
     block_m = min((rows for rows in by_rows if rows >= num_rows), default=max(by_rows))
     keys, num_warps = by_rows[block_m]
     if page_tokens % keys and page_tokens % 32 == 0:
@@ -125,6 +127,7 @@ def tile(capability: int, head_dim: int, element_bytes: int, page_tokens: int,
 
 # Columns -> rows -> (keys, warps).
 _NARROW = {
+    32: {16: (64, 4), 64: (64, 4)},
     64: {16: (64, 4), 32: (64, 8), 64: (64, 4), 128: (64, 8)},
     128: {16: (64, 4), 32: (64, 8), 64: (64, 8), 128: (64, 8)},
     256: {16: (64, 4), 64: (32, 8)},
@@ -136,6 +139,9 @@ _FLOAT32 = {
 }
 
 
-def _tiles(head_dim: int, element_bytes: int) -> dict[int, tuple[int, int]]:
+def _tiles(capability: int, head_dim: int, element_bytes: int) -> dict[int, tuple[int, int]]:
     table = _FLOAT32 if element_bytes == 4 else _NARROW
-    return table[min(columns for columns in table if columns >= sum(parts(head_dim)))]
+    columns = min(columns for columns in table if columns >= sum(parts(head_dim)))
+    if not 90 <= capability < 120:
+        return {rows: about for rows, about in table[columns].items() if rows <= 64}
+    return table[columns]

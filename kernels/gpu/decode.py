@@ -12,11 +12,11 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Attention of few rows over many keys: split along the keys, so that one sequence fills the chip.
+"""Attention of few rows over many keys: split along them, so that one sequence fills the chip.
 
-What lives here: the kernel of one split, and the merge of splits by log-sum-exp, in the same launch
-(the split that ends last) or in a second small one. What does not: the pieces (online.py, tiles.py),
-and how many splits there are (attention.py).
+What lives here: the kernel of one split, and the merge of splits by log-sum-exp, in the same
+launch (the split that ends last) or in a second small one. What does not: the pieces (online.py,
+tiles.py), and how many splits there are (attention.py).
 
     keys of a row     | split 0 | split 1 | split 2 | split 3 (empty) |
     each leaves        average of values a_s, and l_s = log2(sum of 2 ** score);  a = 0, l = -inf

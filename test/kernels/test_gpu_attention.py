@@ -177,7 +177,8 @@ def test_one_launch_serves_every_length_table_and_limit(make, kernel):
     choice, num_tokens = KERNELS[kernel], 3
     pages = make.pages(120, 1, 32, 32)
     kv, q = there(pages.kv), there(make.normal(num_tokens, 2, 32))
-    table, length = there(torch.zeros(4, dtype=torch.int64)), there(torch.zeros(1, dtype=torch.int32))
+    table = there(torch.zeros(4, dtype=torch.int64))
+    length = there(torch.zeros(1, dtype=torch.int32))
     limit = there(torch.ones(num_tokens, dtype=torch.int64))
     plan = plan_attention(kv, table, length, limit, num_tokens)
     for known in (120, 3, 64, 97, 33):

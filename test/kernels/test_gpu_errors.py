@@ -121,7 +121,8 @@ PLANTED = [
 def planted(table=(3, 4), length=20, limit=(5, 20, 20)):
     """A live plan, as for a captured step: its values are read by the kernel alone."""
     kv = zeros(2, 9, 16, 2, 16)
-    return kv, plan_attention(kv, index(*table), index(length, dtype=torch.int32), index(*limit), 3)
+    known = index(length, dtype=torch.int32)
+    return kv, plan_attention(kv, index(*table), known, index(*limit), 3)
 
 
 @pytest.mark.parametrize('name,what,values', PLANTED)
