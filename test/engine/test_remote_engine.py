@@ -19,6 +19,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
 
@@ -123,6 +124,31 @@ def test_closing_ends_the_process_and_leaves_nothing_behind() -> None:
     assert len(os.listdir('/proc/self/fd')) == files
     with pytest.raises(EngineError, match='closed'):
         engine.step(observation(1))
+
+
+_HANGING = """
+import sys, time
+from robot_infer import engine_process
+engine_process._GRACE_S = 0.1
+engine_process.load_engine = lambda config: time.sleep(1000.0)
+engine_process.main()
+"""
+
+
+def test_a_process_that_hangs_does_not_outlive_who_started_it() -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, '-c', _HANGING, str(theirs.fileno())], pass_fds=[theirs.fileno()])
+    try:
+        Channel(ours).send(CONFIG)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.5)
+        ours.close()
+        assert process.wait(60.0) == 0
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_a_command_that_cannot_serve_is_a_named_error() -> None:
