@@ -45,7 +45,7 @@ def test_a_change_of_the_status_is_not_kept_back_until_the_period_is_over(robot)
     assert robot.set({'diagnostics.period_s': 60.0})[0]
     assert robot.transition('configure') and robot.transition('activate')
     robot.wait_status(state='active', source='hold', reason='no_instruction')
-    robot.wait_diagnostics('node', 'active')
+    robot.wait(lambda: robot.diagnostics['/robot_infer: node'].message == 'active', 'diagnostics')
     reports = robot.num_diagnostics
     robot.instruct('move to the red cube')
     robot.wait_status(source='chunk', instruction='move to the red cube')
