@@ -29,7 +29,17 @@ from robot_infer_kernels.attention import (
     why_no_triton,
 )
 from robot_infer_kernels.debug import debugging, set_debug
+from robot_infer_kernels.elementwise import (
+    copy_blocks,
+    gated_gelu,
+    gated_silu,
+    gather_rows,
+    rms_norm,
+    rope_append,
+    rotate,
+)
 from robot_infer_kernels.plan import AttentionPlan, plan_attention
 
-__all__ = ['AttentionPlan', 'append_kv', 'debugging', 'paged_attention', 'plan_attention',
-           'planned_attention', 'set_debug', 'which_backend', 'why_no_triton']
+__all__ = ['AttentionPlan', 'append_kv', 'copy_blocks', 'debugging', 'gated_gelu', 'gated_silu',
+           'gather_rows', 'paged_attention', 'plan_attention', 'planned_attention', 'rms_norm',
+           'rope_append', 'rotate', 'set_debug', 'which_backend', 'why_no_triton']

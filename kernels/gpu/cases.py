@@ -28,6 +28,7 @@ from typing import Literal
 
 import torch
 
+from robot_infer_kernels import elementwise
 from robot_infer_kernels.attention import paged_attention
 from robot_infer_kernels.gpu.targets import Target
 
@@ -88,6 +89,7 @@ SHAPES = (
 def cases(shape: Shape, target: Target) -> Iterator[Case]:
     """Every operation for one policy and chip."""
     yield from attention_cases(shape)
+    yield from elementwise_cases(shape)
 
 
 def attention_cases(shape: Shape) -> Iterator[Case]:
@@ -133,3 +135,51 @@ def attend_any(shape: Shape) -> None:
         shape.num_heads, shape.num_kv_heads, shape.head_dim, shape.page_tokens,
         max_pages=_TABLE_TOKENS // shape.page_tokens, tokens=range(1, most + 1),
         dtype=_DTYPES[shape.dtype]).launch_all(torch.device('cpu'))
+
+
+def elementwise_cases(shape: Shape) -> Iterator[Case]:
+    """What stands beside attention; the residual is float32, as the models keep it."""
+    dtype = _DTYPES[shape.dtype]
+    yield Case('rope and append', functools.partial(rope, shape, append=True))
+    yield Case('rope', functools.partial(rope, shape, append=False))
+    if shape.options:
+        yield Case('rope and append, interleaved', functools.partial(
+            rope, shape, append=True, interleaved=True))
+    for width in shape.widths:
+        yield Case(f'norm of {width} with residual', functools.partial(
+            norm, width, dtype, torch.zeros(1, width)))
+    for hidden in shape.hidden:
+        yield Case(f'gated silu of {hidden}', functools.partial(
+            elementwise.gated_silu, torch.zeros(1, 2 * hidden, dtype=dtype), backend='triton'))
+    if shape.widths:
+        yield Case(f'norm of {shape.widths[0]} by 1 + weight', functools.partial(
+            norm, shape.widths[0], dtype, plus_one=True))
+        yield Case('gather of rows', functools.partial(
+            elementwise.gather_rows, torch.zeros(1, shape.widths[0], dtype=dtype),
+            torch.zeros(1, dtype=torch.int64), backend='triton'))
+    if shape.hidden:
+        yield Case(f'gated gelu of {shape.hidden[0]}', functools.partial(
+            elementwise.gated_gelu, torch.zeros(1, 2 * shape.hidden[0], dtype=dtype),
+            backend='triton'))
+    two_blocks = plain_plane(shape).repeat(1, 2, 1, 1, 1).unsqueeze(0)
+    yield Case('copy of blocks', functools.partial(
+        elementwise.copy_blocks, two_blocks, torch.tensor([[0, 1]]), backend='triton'))
+
+
+def rope(shape: Shape, append: bool, interleaved: bool = False) -> torch.Tensor:
+    """Turn one token of a fused projection, and write its keys and values."""
+    heads, kv_heads = shape.num_heads, shape.num_kv_heads
+    fused = torch.zeros(1, heads + 2 * kv_heads, shape.head_dim, dtype=_DTYPES[shape.dtype])
+    cos_sin, one = torch.zeros(1, shape.head_dim), torch.zeros(1, dtype=torch.int64)
+    if not append:
+        return elementwise.rotate(fused[:, :heads], cos_sin, one, backend='triton')
+    return elementwise.rope_append(
+        fused[:, :heads], fused[:, heads:heads + kv_heads], fused[:, heads + kv_heads:], cos_sin,
+        plain_plane(shape), one, one, interleaved, backend='triton')
+
+
+def norm(width: int, dtype: torch.dtype, residual: torch.Tensor | None = None,
+         plus_one: bool = False) -> torch.Tensor:
+    """Norm one row; weights are float32."""
+    return elementwise.rms_norm(torch.zeros(1, width, dtype=dtype), torch.zeros(width), 1e-6,
+                                residual, plus_one, backend='triton')
