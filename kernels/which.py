@@ -32,7 +32,8 @@ from robot_infer_kernels.gpu.targets import FP8_FROM, TARGETS, fp8_refusal
 
 OPERATIONS = {
     'paged_attention': 'attention over pages', 'append_kv': 'keys and values into pages',
-    'rope_append': 'rotation, and keys and values into pages', 'rms_norm': 'norm of rows',
+    'rotate': 'rotary embedding',
+    'rope_append': 'the same, and keys and values into pages', 'rms_norm': 'norm of rows',
     'gated_silu': 'SwiGLU', 'gated_gelu': 'GeGLU', 'copy_blocks': 'copies of pages',
     'gather_rows': 'rows by index'}
 

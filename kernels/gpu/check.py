@@ -55,20 +55,25 @@ class TritonMissing(ImportError):
 class Result:
     """What came of one kernel of one case for one chip.
 
-    :param case: what was asked of the kernels, e.g. 'decode int8'; several with commas between
-        where they run the same code. kernel: its function. key: of the code, Triton's.
+    :param cases: what was asked of the kernels, e.g. 'decode int8'; several where they run the
+        same code. kernel: its function. key: of the code, Triton's.
     :param words: why it is not ok. figures: as figures.Figures has them; empty where nothing was
         compiled.
     """
 
     target: str
     shape: str
-    case: str
+    cases: tuple[str, ...]
     kernel: str
     state: State
     words: str
     figures: dict[str, Any]
     key: str = ''
+
+    @property
+    def case(self) -> str:
+        """All cases in words."""
+        return ', '.join(self.cases)
 
     @property
     def failed(self) -> bool:
@@ -147,7 +152,7 @@ def _merged(results: Sequence[Result]) -> list[Result]:
         code = (result.shape, result.key or f'none {number}')
         first = by_code.get(code)
         by_code[code] = result if first is None else replace(
-            first, case=f'{first.case}, {result.case}')
+            first, cases=first.cases + result.cases)
     return list(by_code.values())
 
 
@@ -155,7 +160,7 @@ def _unbegun(answer: dict[str, Any], target: Target) -> list[Result]:
     """The end of a process that failed before its first case, as a result."""
     if answer['end'] == 0:
         return []
-    return [Result(target.name, '', 'start', '', 'does not compile', answer['words'], {})]
+    return [Result(target.name, '', ('start',), '', 'does not compile', answer['words'], {})]
 
 
 def _ask(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -185,8 +190,8 @@ def _ask(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def judge(answer: dict[str, Any], target: Target) -> Result:
     """The verdict on one answer of a compile process."""
-    result = Result(target.name, answer['shape'], answer['case'], answer.get('kernel', ''), 'ok',
-                    '', answer.get('figures', {}), answer.get('key', ''))
+    result = Result(target.name, answer['shape'], (answer['case'],), answer.get('kernel', ''),
+                    'ok', '', answer.get('figures', {}), answer.get('key', ''))
     if 'refusal' in answer:
         return replace(result, state='not offered', words=answer['refusal'])
     if 'error' in answer:

@@ -63,7 +63,7 @@ def good(compiled) -> list[Result]:
 def test_a_kernel_that_fits_is_ok_and_its_figures_are_told(good):
     product, copy = (result for result in good if result.target == 'sm_90')
     assert (product.kernel, product.state) == ('product', 'ok')
-    assert product.case == 'product and copy, product fp8'  # the same code twice is one line
+    assert product.cases == ('product and copy', 'product fp8')  # the same code twice is one line
     figures = product.figures
     assert 0 < figures['registers'] < 256 and figures['spill_bytes'] == 0
     assert figures['shared_bytes'] >= 2 * 64 * 64 * 2

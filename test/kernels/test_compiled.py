@@ -43,12 +43,12 @@ SHAPE = next(shape for shape in SHAPES if shape.name == 'SmolVLA')
 
 def worse(recorded: list[dict], now: list[Result]) -> list[str]:
     """Each figure that is worse than it was beyond the tolerance, in words."""
-    found = {(result.target, name.strip(), result.kernel): result
-             for result in now for name in result.case.split(',')}
+    found = {(result.target, name, result.kernel): result
+             for result in now for name in result.cases}
     words = []
     names = {name for _, name, _ in found}
     for before in recorded:
-        for name in names.intersection(each.strip() for each in before['case'].split(',')):
+        for name in names.intersection(before['cases']):
             where = f"{before['target']}, {name}, {before['kernel']}"
             result = found.get((before['target'], name, before['kernel']))
             if result is None:
@@ -129,10 +129,9 @@ def test_nothing_takes_more_than_it_did(compiled, recorded):
 
 def test_every_kernel_is_recorded(compiled, recorded):
     """A new kernel has no figures to be held against until they are taken."""
-    known = {(each['target'], name.strip(), each['kernel'])
-             for each in recorded['results'] for name in each['case'].split(',')}
-    now = {(result.target, name.strip(), result.kernel)
-           for result in compiled for name in result.case.split(',')}
+    known = {(each['target'], name, each['kernel'])
+             for each in recorded['results'] for name in each['cases']}
+    now = {(result.target, name, result.kernel) for result in compiled for name in result.cases}
     assert sorted(now - known) == []
 
 
@@ -140,7 +139,8 @@ def _result(**figures: int) -> Result:
     usual = {'registers': 100, 'spill_bytes': 0, 'shared_bytes': 4096, 'warps': 4, 'stages': 3,
              'mma': 8, 'wgmma': 0, 'tcgen05': 0, 'wide_loads': 8, 'loads': 12, 'wide_bytes': 128,
              'loaded_bytes': 144, 'blocks': 4, 'bound': 'registers'}
-    return Result('sm_87', 'SmolVLA', 'decode, suffix', 'decode', 'ok', '', {**usual, **figures})
+    return Result('sm_87', 'SmolVLA', ('decode', 'suffix'), 'decode', 'ok', '',
+                  {**usual, **figures})
 
 
 @pytest.mark.parametrize('change, words', [
@@ -171,5 +171,5 @@ def test_a_kernel_that_is_gone_is_named():
 
 
 def test_what_was_not_compiled_here_is_not_missed():
-    recorded = json.loads(as_json([], [replace(_result(), case='any length')]))['results']
+    recorded = json.loads(as_json([], [replace(_result(), cases=('any length',))]))['results']
     assert worse(recorded, [_result()]) == []
