@@ -21,6 +21,8 @@ One plane of pages, as `robot_infer.cache.storage.KVStorage.plane` gives it, is 
 
     key j of a sequence  =  kv[0, table[j // page_tokens], j % page_tokens]
 
+Pages may be quantised: a `QuantisedPlane` (pages.py) stands where a plane does.
+
 Checks are plain integer comparisons. Those that look at values are made once a plan on a CPU, and
 on a GPU, where each would wait for the device, at each call in debug mode only (`set_debug`).
 """
@@ -38,9 +40,11 @@ import torch
 from robot_infer_kernels import reference
 from robot_infer_kernels.cpu import attention as cpu
 from robot_infer_kernels.debug import debugging
+from robot_infer_kernels.pages import Plane, QuantisedPlane, refusal
 from robot_infer_kernels.plan import AttentionPlan, plan_attention
 
 Backend = Literal['auto', 'triton', 'cpu', 'reference']
+_FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def which_backend(device: torch.device | str) -> str:
@@ -77,7 +81,7 @@ def why_no_triton(device: torch.device | str = 'cuda') -> str:
 
 
 def paged_attention(
-    q: torch.Tensor, kv: torch.Tensor, table: torch.Tensor, length: int | torch.Tensor,
+    q: torch.Tensor, kv: Plane, table: torch.Tensor, length: int | torch.Tensor,
     limit: int | torch.Tensor, scale: float, window: int | None = None,
     softcap: float | None = None, backend: Backend = 'auto',
 ) -> torch.Tensor:
@@ -90,7 +94,7 @@ def paged_attention(
     :param q: (num_tokens, num_heads, head_dim); head_dim 8..256. On a GPU head_dim is a multiple
         of 8 and rows begin at multiples of 16 bytes; any strides will do otherwise.
     :param kv: (2, num_blocks, page_tokens, num_kv_heads, head_dim), dtype of `q`, keys then
-        values; num_kv_heads divides num_heads, query head h reads head h // (num_heads /
+        values, or a QuantisedPlane that stands for one; num_kv_heads divides num_heads, query head h reads head h // (num_heads /
         num_kv_heads). Nothing outside the valid tokens is read into a product: it may be NaN. On
         a GPU contiguous.
     :param table: (num_pages,) int64, block of each page in order; pages past `length` are ignored.
@@ -112,7 +116,7 @@ def paged_attention(
 
 
 def planned_attention(
-    q: torch.Tensor, kv: torch.Tensor, plan: AttentionPlan, scale: float,
+    q: torch.Tensor, kv: Plane, plan: AttentionPlan, scale: float,
     softcap: float | None = None, backend: Backend = 'auto',
 ) -> torch.Tensor:
     """`paged_attention` by a plan made before, for calls that differ only in `q` and `kv`."""
@@ -135,12 +139,14 @@ def planned_attention(
                      f'got {backend!r}')
 
 
-def append_kv(k: torch.Tensor, v: torch.Tensor, kv: torch.Tensor, slots: torch.Tensor) -> None:
+def append_kv(k: torch.Tensor, v: torch.Tensor, kv: Plane, slots: torch.Tensor) -> None:
     """Write the keys and values of n tokens into their slots, in place.
 
-    :param k: (n, num_kv_heads, head_dim), dtype of `kv`.
+    :param k: (n, num_kv_heads, head_dim), dtype of `kv`; of any float dtype into quantised pages,
+        which are then exactly what `pages.quantise` makes of it.
     :param v: like k.
-    :param kv: (2, num_blocks, page_tokens, num_kv_heads, head_dim), one plane.
+    :param kv: (2, num_blocks, page_tokens, num_kv_heads, head_dim), one plane, or a
+        QuantisedPlane.
     :param slots: (n,) int64, block * page_tokens + offset, each at most once; on a GPU their
         values are checked in debug mode only.
     :raises ValueError: where an argument does not fit; nothing is written then.
@@ -149,15 +155,18 @@ def append_kv(k: torch.Tensor, v: torch.Tensor, kv: torch.Tensor, slots: torch.T
         raise ValueError(f'kv: expected (2, num_blocks, page_tokens, num_kv_heads, head_dim); '
                          f'got {tuple(kv.shape)}')
     wanted = (slots.shape[0] if slots.dim() == 1 else -1, kv.shape[3], kv.shape[4])
+    dtypes = _FLOATS if isinstance(kv, QuantisedPlane) else (kv.dtype,)
     for name, tensor in (('k', k), ('v', v)):
-        if tensor.shape != wanted or tensor.dtype != kv.dtype:
+        if tensor.shape != wanted or tensor.dtype not in dtypes or tensor.dtype != k.dtype:
             raise ValueError(f'{name}: expected (n, num_kv_heads, head_dim) = {wanted} in '
-                             f'{kv.dtype}; got {tuple(tensor.shape)} in {tensor.dtype}')
+                             f'{" or ".join(map(str, dtypes))}; got {tuple(tensor.shape)} in '
+                             f'{tensor.dtype}')
     if slots.dtype != torch.int64:
         raise ValueError(f'slots: expected int64; got {slots.dtype}')
     for name, tensor in (('k', k), ('v', v), ('slots', slots)):
         if tensor.device != kv.device:
             raise ValueError(f'{name}: expected it on {kv.device}, as kv; got {tensor.device}')
+    check_offered(kv)
     if kv.device.type != 'cpu' and not debugging():
         _scatter(k, v, kv, slots)
         return
@@ -171,8 +180,22 @@ def append_kv(k: torch.Tensor, v: torch.Tensor, kv: torch.Tensor, slots: torch.T
         cpu.append(k, v, kv, slots, where)
 
 
-def _scatter(k: torch.Tensor, v: torch.Tensor, kv: torch.Tensor, slots: torch.Tensor) -> None:
+def check_offered(kv: Plane) -> None:
+    """Check that a chip has instructions for the format of a plane on it.
+
+    :raises ValueError: where it has not; it says which format is the one there.
+    """
+    words = refusal(kv.format, kv.device) if isinstance(kv, QuantisedPlane) else ''
+    if words:
+        raise ValueError(f'kv: {words}')
+
+
+def _scatter(k: torch.Tensor, v: torch.Tensor, kv: Plane, slots: torch.Tensor) -> None:
     """Append without a look at the slots, for a device that the host should not wait for."""
+    if isinstance(kv, QuantisedPlane):
+        if slots.shape[0]:
+            _gpu('elementwise').append(k, v, kv, slots)
+        return
     blocks = torch.div(slots, kv.shape[2], rounding_mode='floor')
     offsets = slots - blocks * kv.shape[2]
     kv[0].index_put_((blocks, offsets), k)
@@ -180,18 +203,18 @@ def _scatter(k: torch.Tensor, v: torch.Tensor, kv: torch.Tensor, slots: torch.Te
 
 
 @functools.cache
-def _gpu() -> ModuleType:
-    """The Triton kernels: imported when first asked for, since Triton may be missing.
+def _gpu(part: str = 'attention') -> ModuleType:
+    """The Triton kernels of one part: imported when first asked for, since Triton may be missing.
 
     :raises ValueError: where it is.
     """
     if importlib.util.find_spec('triton') is None:
         raise ValueError("backend: expected 'cpu' or 'reference', since triton is not installed; "
                          "got 'triton'")
-    return importlib.import_module('robot_infer_kernels.gpu.attention')
+    return importlib.import_module(f'robot_infer_kernels.gpu.{part}')
 
 
-def _check_planned(q: torch.Tensor, kv: torch.Tensor, plan: AttentionPlan) -> None:
+def _check_planned(q: torch.Tensor, kv: Plane, plan: AttentionPlan) -> None:
     """Check that queries and plane are of the kind the plan was made for."""
     if kv.shape != plan.kv_shape:
         raise ValueError(f'kv: expected {tuple(plan.kv_shape)}, as planned; '
@@ -205,7 +228,10 @@ def _check_planned(q: torch.Tensor, kv: torch.Tensor, plan: AttentionPlan) -> No
     if q.shape[1] % num_kv_heads:
         raise ValueError(f'q: expected a number of heads divisible by the {num_kv_heads} heads of '
                          f'kv; got {q.shape[1]}')
-    if q.dtype != kv.dtype:
+    if isinstance(kv, QuantisedPlane):
+        if q.dtype not in (*_FLOATS, torch.float64):
+            raise ValueError(f'q: expected {" or ".join(map(str, _FLOATS))}; got {q.dtype}')
+    elif q.dtype != kv.dtype:
         raise ValueError(f'q: expected {kv.dtype} as in kv; got {q.dtype}')
     if q.device != kv.device:
         raise ValueError(f'q: expected it on {kv.device}, as kv; got {q.device}')

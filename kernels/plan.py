@@ -33,6 +33,7 @@ import math
 import torch
 
 from robot_infer_kernels.debug import debugging
+from robot_infer_kernels.pages import Plane
 
 HEAD_DIM_LOW, HEAD_DIM_HIGH = 8, 256
 _MASK_TOKENS = 512
@@ -165,7 +166,7 @@ class AttentionPlan:
 
 
 def plan_attention(
-    kv: torch.Tensor, table: torch.Tensor, length: int | torch.Tensor,
+    kv: Plane, table: torch.Tensor, length: int | torch.Tensor,
     limit: int | torch.Tensor, num_tokens: int, window: int | None = None,
 ) -> AttentionPlan:
     """Check and lay out what `num_tokens` queries will read, see `attention.paged_attention`.

@@ -21,14 +21,15 @@ from __future__ import annotations
 
 import torch
 
+from robot_infer_kernels.pages import Plane, read_blocks
 from robot_infer_kernels.plan import AttentionPlan
 
 
 def attend(
-    q: torch.Tensor, kv: torch.Tensor, plan: AttentionPlan, scale: float, softcap: float | None,
+    q: torch.Tensor, kv: Plane, plan: AttentionPlan, scale: float, softcap: float | None,
 ) -> torch.Tensor:
     """See `attention.planned_attention`."""
-    keys, values = kv[:, plan.pages].flatten(1, 2)[:, :plan.length].double()
+    keys, values = read_blocks(kv, plan.pages, torch.float64).flatten(1, 2)[:, :plan.length]
     group = q.shape[1] // keys.shape[1]
     out = torch.empty(q.shape, dtype=torch.float64, device=q.device)
     for row in range(q.shape[0]):

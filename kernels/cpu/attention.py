@@ -15,7 +15,7 @@
 """Paged attention and append on the CPU, from torch operations.
 
 Keys and values are read as strided views wherever their blocks are neighbours; else the pages are
-gathered first. Only valid tokens are in the view, so what lies in unused slots never meets a
+gathered first; quantised ones are made float32 (pages.py). Only valid tokens are in the view, so what lies in unused slots never meets a
 product (0 * NaN would be NaN).
 
 Which operation, by measurement (one thread of a Zen 4 server core, torch 2.13, fp32, medians in
@@ -41,15 +41,16 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F  # noqa: N812 - torch's own custom
 
+from robot_infer_kernels.pages import Plane, QuantisedPlane, dequantise, quantise
 from robot_infer_kernels.plan import AttentionPlan
 
 
 def attend(
-    q: torch.Tensor, kv: torch.Tensor, plan: AttentionPlan, scale: float, softcap: float | None,
+    q: torch.Tensor, kv: Plane, plan: AttentionPlan, scale: float, softcap: float | None,
 ) -> torch.Tensor:
     """See `attention.planned_attention`."""
     num_tokens, num_heads, head_dim = q.shape
-    keys, values = _read(kv, plan)
+    keys, values = _read(kv, plan) if isinstance(kv, torch.Tensor) else _read_quantised(kv, plan)
     work, mask = q, plan.mask
     if q.dtype != torch.float32:
         work, keys, values = q.float(), keys.float(), values.float()
@@ -68,9 +69,14 @@ def attend(
 
 
 def append(
-    k: torch.Tensor, v: torch.Tensor, kv: torch.Tensor, slots: torch.Tensor, where: list[int],
+    k: torch.Tensor, v: torch.Tensor, kv: Plane, slots: torch.Tensor, where: list[int],
 ) -> None:
     """See `attention.append_kv`; `where` is `slots` as a list, not empty."""
+    if isinstance(kv, QuantisedPlane):
+        codes, scales = quantise(torch.stack([k, v]), kv.format)
+        append(*codes.view(torch.uint8), kv.raw(), slots, where)
+        append(*scales, kv.scales, slots, where)
+        return
     first = where[0]
     side, block, token, head, element = kv.stride()
     page_tokens = kv.shape[2]
@@ -110,6 +116,22 @@ def _read(kv: torch.Tensor, plan: AttentionPlan) -> tuple[torch.Tensor, torch.Te
     if not copied:
         plan.views[kv] = views
     return views
+
+
+def _read_quantised(
+    kv: QuantisedPlane, plan: AttentionPlan,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """As `_read`, in float32; a copy, which nobody keeps: the pages may change."""
+    page_tokens, pages = kv.shape[2], plan.seen_pages
+    first, neighbours = pages[0], pages == list(range(pages[0], pages[0] + len(pages)))
+    begin = plan.begin - plan.begin // page_tokens * page_tokens
+    seen = []
+    for side in (kv.raw(), kv.scales):
+        some = (side[:, first:first + len(pages)] if neighbours
+                else side.index_select(1, plan.seen_index))
+        seen.append(some.flatten(1, 2)[:, begin:begin + plan.high - plan.begin])
+    keys, values = dequantise(seen[0].view(kv.values.dtype), seen[1], kv.format)
+    return keys.transpose(0, 1).unsqueeze(0), values.transpose(0, 1).unsqueeze(0)
 
 
 def _softcapped(
