@@ -80,6 +80,12 @@ class Demo:
         self._config = Config.from_yaml(self._params)
         self._episodes: list[EpisodeRecord] = []
         self._notes: list[str] = []
+        self._is_interrupted = False
+
+    def interrupt(self, *_: object) -> None:
+        """Handle a signal: the demo ends in order, its children first."""
+        self._is_interrupted = True
+        raise KeyboardInterrupt
 
     def run(self) -> RunRecord:
         """Run all episodes; an interrupt ends the run early, what there is is returned.
@@ -101,7 +107,7 @@ class Demo:
                     undo, 'recorder', environment, 'robot_infer.replay.record',
                     str(self._options.record), '--config', str(self._params)))
             monitor = Monitor(self._console, children)
-            driver = driver_module.Driver(monitor.watch)
+            driver = driver_module.Driver(lambda: self.watch(monitor))
             undo.callback(driver.close)
             self._bring_up(driver, monitor, policy)
             started = time.strftime('%Y-%m-%d %H:%M:%S')
@@ -119,6 +125,12 @@ class Demo:
                 duration_s=monitor.now_s(), steps=tuple(driver.steps),
                 episodes=tuple(self._episodes), memory=tuple(monitor.memory),
                 settings=self._settings(), notes=tuple(self._notes))
+
+    def watch(self, monitor: Monitor) -> None:
+        """Look after everything while there is nothing to do but wait."""
+        monitor.watch()
+        if self._is_interrupted:  # Python drops an exception that falls into a destructor
+            raise KeyboardInterrupt
 
     def _start(
         self, undo: ExitStack, name: str, environment: dict[str, str], module: str,
@@ -198,8 +210,10 @@ def run_demo(options: Options, console: Console) -> int:
     check_writable('--report', options.report)
     if options.record_json is not None:
         check_writable('--record-json', options.record_json)
-    signal.signal(signal.SIGTERM, _interrupt)
-    run = Demo(options, console).run()
+    demo = Demo(options, console)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, demo.interrupt)
+    run = demo.run()
     if not run.episodes:
         console.print('[yellow]interrupted before the end of the first episode: no report[/]')
         return INTERRUPTED
@@ -237,10 +251,6 @@ def _with_versions(run: RunRecord) -> RunRecord:
     """Add what this machine is; looked up afterwards, because it costs memory and time."""
     from robot_infer import doctor
     return replace(run, versions={one.subject: one.found for one in doctor.examine()})
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 @click.command(context_settings={'help_option_names': ['-h', '--help']})

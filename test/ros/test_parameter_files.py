@@ -72,19 +72,18 @@ def refused(robot, *words: str) -> str:
     return message
 
 
-@pytest.mark.parametrize('section, arguments', [
-    ('robot_infr', ()), ('robot_infer', ('-r', '__ns:=/arm')),
-    ('robot_infer', ('-r', '__node:=my_policy'))], ids=['typo', 'namespace', 'renamed'])
+@pytest.mark.parametrize('section, arguments, node', [
+    ('my_polcy', ('-r', '__node:=my_policy'), '/my_policy'),
+    ('robot_infer', ('-r', '__ns:=/arm'), '/arm/robot_infer'),
+    ('robot_infer', ('-r', '__node:=left'), '/left')], ids=['typo', 'namespace', 'renamed'])
 def test_a_file_for_another_node_stops_configure_by_name(
-        start, make_robot, write, section, arguments):
-    """Not only launch but every start: ROS itself would run with the defaults and say nothing."""
+        start, make_robot, write, section, arguments, node):
+    """ROS itself would let it run with the defaults, without a word."""
     file = write(f'{section}:\n  ros__parameters:\n    control: {{rate_hz: 20}}\n')
     child = start('--params-file', file, *arguments)
-    name = {(): '/robot_infer', ('-r', '__ns:=/arm'): '/arm/robot_infer'}.get(
-        arguments, '/my_policy')
-    robot = make_robot(name[1:])
-    message = refused(robot, file, f'this node, {name}', f'parameters for /{section}')
-    assert f'Write /** or {name} where /{section} stands' in message
+    message = refused(
+        make_robot(node[1:]), file, f'this node, {node}', f'parameters for /{section}')
+    assert f'Write /** or {node} where /{section} stands' in message
     assert child.lines_with(file), 'the log has it too'
 
 

@@ -24,11 +24,14 @@ import time
 
 import psutil
 import pytest
+from rich.console import Console
 
 pytest.importorskip('rclpy', reason='ROS 2 (rclpy) is not installed')
 
 from robot_infer.report.record import RunRecord  # noqa: E402
 from robot_infer.sim.command import INTERRUPTED  # noqa: E402
+from robot_infer.sim.demo import Demo, Options  # noqa: E402
+from robot_infer.sim.monitor import Monitor  # noqa: E402
 
 PATIENCE_S = 120.0
 
@@ -117,6 +120,17 @@ def test_an_interrupt_ends_everything_and_is_said(demo: Callable[..., Running]):
     assert running.end() == INTERRUPTED, running.told
     assert 'interrupted' in running.told
     assert 'Traceback' not in running.told
+
+
+def test_an_interrupt_that_python_drops_ends_it_at_the_next_wait(
+        monkeypatch: pytest.MonkeyPatch):
+    dropped: list[object] = []
+    monkeypatch.setattr(sys, 'unraisablehook', dropped.append)
+    demo = Demo(Options(), Console())
+    type('Doomed', (), {'__del__': lambda self: demo.interrupt()})()
+    assert dropped, 'what a destructor raises is lost'
+    with pytest.raises(KeyboardInterrupt):
+        demo.watch(Monitor(Console(), []))
 
 
 def test_a_process_that_dies_is_named_with_its_last_lines(demo: Callable[..., Running]):
