@@ -52,7 +52,9 @@ def append(k: torch.Tensor, v: torch.Tensor, kv: torch.Tensor, slots: torch.Tens
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float, residual: torch.Tensor | None,
              plus_one: bool, out: torch.Tensor) -> None:
     """See `elementwise.rms_norm`."""
-    for name, tensor in (('x', x), ('weight', weight), ('residual', residual), ('out', out)):
+    for name, tensor in (('x', x), ('residual', residual)):
+        _check_rows(name, tensor)
+    for name, tensor in (('weight', weight), ('out', out)):
         _check(name, tensor)
     width = x.shape[1]
     block = _power_of_two(width)
@@ -64,7 +66,7 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float, residual: torch.
 
 def gated(form: str, gate_up: torch.Tensor, out: torch.Tensor) -> None:
     """See `elementwise.gated_silu`."""
-    _check('gate_up', gate_up)
+    _check_rows('gate_up', gate_up)
     _check('out', out)
     hidden = out.shape[1]
     launch(rowwise.gated, (out.shape[0], -(-hidden // _PART)), (gate_up, out, _step(gate_up)),
@@ -73,7 +75,7 @@ def gated(form: str, gate_up: torch.Tensor, out: torch.Tensor) -> None:
 
 def copy_blocks(pages: torch.Tensor, pairs: torch.Tensor, num_tokens: int) -> None:
     """See `elementwise.copy_blocks`."""
-    _check('pages', pages.view(-1))
+    _check('pages', pages)
     num_planes, _, num_blocks, page_tokens = pages.shape[:4]
     words = _words('pages', 'tokens', pages.stride(3) * pages.element_size())
     quads = num_tokens * words * _WORD // ALIGNMENT
@@ -84,7 +86,7 @@ def copy_blocks(pages: torch.Tensor, pairs: torch.Tensor, num_tokens: int) -> No
 
 def gather_rows(source: torch.Tensor, rows: torch.Tensor, out: torch.Tensor) -> None:
     """See `elementwise.gather_rows`."""
-    _check('source', source)
+    _check_rows('source', source)
     _check('out', out)
     words = _words('source', 'rows', out.shape[1] * out.element_size())
     launch(rowwise.gather_rows, (out.shape[0], -(-words // _PART)),
@@ -96,8 +98,9 @@ def _rope(q: torch.Tensor | None, k: torch.Tensor | None, v: torch.Tensor | None
           cos_sin: torch.Tensor | None, kv: torch.Tensor | None, slots: torch.Tensor | None,
           positions: torch.Tensor | None, interleaved: bool, out: torch.Tensor | None) -> None:
     """Launch rope.py; what is None has no part in it."""
-    for name, tensor in (('q', q), ('k', k), ('v', v), ('cos_sin', cos_sin), ('kv', kv),
-                         ('out', out)):
+    for name, tensor in (('q', q), ('k', k), ('v', v), ('kv', kv)):
+        _check_rows(name, tensor)
+    for name, tensor in (('cos_sin', cos_sin), ('out', out)):
         _check(name, tensor)
     if kv is not None and not kv.is_contiguous():
         raise ValueError(f'kv: expected a contiguous plane on a GPU; got strides {kv.stride()}')
@@ -118,7 +121,7 @@ def _rope(q: torch.Tensor | None, k: torch.Tensor | None, v: torch.Tensor | None
 
 
 def _check(name: str, tensor: torch.Tensor | None) -> None:
-    """Whether a kernel can read it, and its rows 16 bytes at a time.
+    """Whether a kernel can read it, from a start at a multiple of 16 bytes.
 
     :raises ValueError: where it cannot; its name stands in the message.
     """
@@ -128,15 +131,22 @@ def _check(name: str, tensor: torch.Tensor | None) -> None:
             interpreting() or compiling.capability() is not None)):
         raise ValueError(f"backend: expected 'cpu' for tensors on {tensor.device} (Triton runs "
                          "there only in its interpreter, TRITON_INTERPRET=1); got 'triton'")
+    if tensor.data_ptr() % ALIGNMENT:
+        raise ValueError(f'{name}: expected memory that begins at a multiple of 16 bytes; got '
+                         f'one {tensor.data_ptr() % ALIGNMENT} bytes past it')
+
+
+def _check_rows(name: str, tensor: torch.Tensor | None) -> None:
+    """As `_check`, for one whose rows lie as its strides say, 16 bytes at a time."""
+    _check(name, tensor)
+    if tensor is None:
+        return
     elements = max(1, ALIGNMENT // tensor.element_size())
     # The stride of an axis of one is never used, and may be anything.
     strides = zip(tensor.shape[:-1], tensor.stride()[:-1])
     if tensor.stride(-1) != 1 or any(size > 1 and stride % elements for size, stride in strides):
         raise ValueError(f'{name}: expected rows that begin at multiples of 16 bytes on a GPU; '
                          f'got strides {tensor.stride()} of {tensor.element_size()} bytes')
-    if tensor.data_ptr() % ALIGNMENT:
-        raise ValueError(f'{name}: expected memory that begins at a multiple of 16 bytes; got '
-                         f'one {tensor.data_ptr() % ALIGNMENT} bytes past it')
 
 
 def _step(tensor: torch.Tensor, axis: int = 0) -> int:
