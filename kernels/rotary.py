@@ -100,7 +100,7 @@ def yarn(rotary_dim: int, base: float, factor: float, trained_length: int,
          attention_factor: float | None = None, beta_fast: float = 32.0, beta_slow: float = 1.0,
          mscale: float | None = None, mscale_all_dim: float | None = None,
          truncate: bool = True) -> Frequencies:
-    """YaRN (Peng et al. 2023): fast pairs as they are, slow ones divided by `factor`, a ramp between.
+    """YaRN (Peng et al. 2023): fast pairs as they are, slow ones divided, a ramp between.
 
     :param beta_fast: turns over `trained_length` from which a pair is left as it is; beta_slow:
         turns up to which it is divided.

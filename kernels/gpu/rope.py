@@ -14,8 +14,8 @@
 
 """Rotary embedding of queries and keys, and keys and values into their pages, in one launch.
 
-What lives here: the kernel. One program is one token and one block of heads: of queries, or of keys
-and values. What does not: how a format of pages is written (write.py), and who launches
+What lives here: the kernel. One program is one token and one block of heads: of queries, or of
+keys and values. What does not: how a format of pages is written (write.py), and who launches
 (elementwise.py).
 
 A head is one row of a tile, its columns in order, whichever way its pairs lie:
@@ -112,7 +112,7 @@ def _append(k, v, keys, values, key_scales, value_scales, slots, turn, token, he
 
 
 @triton.jit(do_not_specialize=['q_token', 'q_head', 'k_token', 'k_head', 'v_token', 'v_head'],
-            do_not_specialize_on_alignment=['positions', 'slots'])
+            do_not_specialize_on_alignment=['positions', 'slots', 'key_scales', 'value_scales'])
 def rope_append(q, k, v, cos_sin, positions, slots, out, keys, values, key_scales, value_scales,
                 q_token, q_head, k_token, k_head, v_token, v_head, Q_HEADS: tl.constexpr,
                 KV_HEADS: tl.constexpr, HEAD_DIM: tl.constexpr, ROTARY: tl.constexpr,

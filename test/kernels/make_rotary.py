@@ -82,7 +82,7 @@ def scalings() -> list[dict]:
 
 
 def rotations() -> list[dict]:
-    """Queries before and after, half-split (Llama) and interleaved (Cohere), with YaRN's factor."""
+    """Queries before and after, half-split (Llama) and interleaved (Cohere), with YaRN."""
     made = []
     torch.manual_seed(1)
     positions, q = torch.tensor([0, 1, 7, 150]), torch.randn(4, 2, 8)

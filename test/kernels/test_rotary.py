@@ -53,7 +53,7 @@ def test_every_scaling_is_that_of_transformers(case):
 
 
 def test_the_static_ntk_is_the_dynamic_one_at_the_length_that_needs_it():
-    """Theirs knows only the dynamic one: factor 4 at 3584 of 2048 positions needs a factor of 4."""
+    """They know the dynamic one: factor 4 at 3584 of 2048 positions needs a factor of 4."""
     case = next(case for case in GOLDEN['scalings'] if case['length'] == 3584)
     made = rotary.ntk(case['rotary_dim'], case['base'], 4.0)
     torch.testing.assert_close(made.inverse.float(), torch.tensor(case['inverse']), rtol=2e-6,
