@@ -30,12 +30,8 @@ from robot_infer_kernels.attention import which_backend, why_no_triton
 from robot_infer_kernels.gpu.check import triton_version
 from robot_infer_kernels.gpu.targets import FP8_FROM, TARGETS, fp8_refusal
 
-OPERATIONS = {
-    'paged_attention': 'attention over pages', 'append_kv': 'keys and values into pages',
-    'rotate': 'rotary embedding',
-    'rope_append': 'the same, and keys and values into pages', 'rms_norm': 'norm of rows',
-    'gated_silu': 'SwiGLU', 'gated_gelu': 'GeGLU', 'copy_blocks': 'copies of pages',
-    'gather_rows': 'rows by index'}
+OPERATIONS = ('paged_attention', 'append_kv', 'rotate', 'rope_append', 'rms_norm', 'gated_silu',
+              'gated_gelu', 'copy_blocks', 'gather_rows')
 
 
 @dataclass(frozen=True)
