@@ -26,9 +26,10 @@ import importlib.util
 
 import torch
 
+from robot_infer_kernels import pages
 from robot_infer_kernels.attention import which_backend, why_no_triton
 from robot_infer_kernels.gpu.check import triton_version
-from robot_infer_kernels.gpu.targets import FP8_FROM, TARGETS, fp8_refusal
+from robot_infer_kernels.gpu.targets import TARGETS
 
 OPERATIONS = ('paged_attention', 'append_kv', 'rotate', 'rope_append', 'rms_norm', 'gated_silu',
               'gated_gelu', 'copy_blocks', 'gather_rows')
@@ -45,7 +46,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Format:
-    """Whether pages may be kept in a format, and why not."""
+    """Whether pages may be kept in a format, and why not; or what to know where they may."""
 
     name: str
     offered: bool
@@ -60,17 +61,11 @@ def choices(device: torch.device) -> Iterator[Choice]:
 
 def formats(device: torch.device) -> Iterator[Format]:
     """Every format of pages, offered on a device or not."""
-    capability = chip(device)
-    for name in ('fp32', 'bf16', 'fp16', 'int8', 'int4'):
+    for name in ('fp32', 'bf16', 'fp16'):
         yield Format(name, True, '')
-    if device.type == 'cpu':
-        yield Format('fp8', False, 'fp8 pages are for GPUs from sm_89 on: a CPU has no '
-                     'instruction that reads fp8. Use int8: the same size.')
-    elif capability is None:
-        yield Format('fp8', False, f'no GPU is seen; fp8 begins with sm_{FP8_FROM}')
-    else:
-        refusal = fp8_refusal(capability)
-        yield Format('fp8', not refusal, refusal)
+    for name in pages.FORMATS:
+        refused = pages.refusal(name, device)
+        yield Format(name, not refused, refused or pages.remark(name, device))
 
 
 def chip(device: torch.device) -> int | None:

@@ -48,8 +48,9 @@ def explain(device_name: str, console: Console) -> bool:
             ('page formats', ', '.join(each.name for each in offered if each.offered))):
         console.print(f'{name}: {value}', markup=False, soft_wrap=True)
     for each in offered:
-        if not each.offered:
-            console.print(f'not offered: {each.name}: {each.why}', markup=False, soft_wrap=True)
+        if each.why:
+            console.print(f'{each.name if each.offered else "not offered: " + each.name}: '
+                          f'{each.why}', markup=False, soft_wrap=True)
     return all(choice.backend for choice in choices)
 
 

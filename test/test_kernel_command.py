@@ -30,6 +30,7 @@ from robot_infer.config import Config
 from robot_infer.kernel_shapes import configured_shape
 from robot_infer_kernels.gpu import check as checking
 from robot_infer_kernels.gpu.cases import SHAPES
+from robot_infer_kernels.gpu.targets import fp8_refusal
 
 ROOT = Path(__file__).parents[1]
 SMALL = ROOT / 'test' / 'kernels' / 'small_kernels.py'
@@ -135,8 +136,7 @@ def test_which_names_a_backend_and_a_reason_for_every_operation():
         row, = re.findall(rf'^ +{operation} +(.*)$', result.output, re.MULTILINE)
         backend, reason = row.split(maxsplit=1)
         assert backend == 'cpu' and reason.strip()
-    for line in ('GPU: ', 'triton: ', 'C++ kernel: ', 'page formats: fp32, bf16',
-                 'not offered: fp8: '):
+    for line in ('GPU: ', 'triton: ', 'C++ kernel: ', 'page formats: fp32, bf16'):
         assert re.search(f'^{re.escape(line)}.+', result.output, re.MULTILINE), result.output
 
 
@@ -145,6 +145,20 @@ def test_which_says_why_nothing_runs_where_there_is_no_gpu():
     result = run('which', '--device', 'cuda')
     assert result.exit_code == 1
     assert result.output.count(' none ') >= 8 and 'sees no CUDA device' in result.output
+    assert 'not offered: fp8: ' in result.output
+
+
+@pytest.mark.parametrize('capability, offered', [((8, 7), False), ((8, 9), True)])
+def test_which_offers_fp8_from_ada_on_and_says_why_not_on_orin(monkeypatch, capability, offered):
+    """On the chip that torch reports; what runs there is test/kernels/test_check.py's."""
+    monkeypatch.setattr(torch.cuda, 'is_available', lambda: True)
+    monkeypatch.setattr(torch.cuda, 'get_device_capability', lambda device=None: capability)
+    monkeypatch.setattr(torch.cuda, 'get_device_name', lambda device=None: 'a GPU')
+    result = run('which', '--device', 'cuda')
+    formats, = re.findall(r'^page formats: (.*)$', result.output, re.MULTILINE)
+    assert ('fp8' in formats.split(', ')) == offered and 'int8' in formats
+    refusal = re.findall(r'^not offered: fp8: (.*)$', result.output, re.MULTILINE)
+    assert refusal == ([] if offered else [fp8_refusal(87)])
 
 
 def test_which_refuses_a_device_that_is_none():
