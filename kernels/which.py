@@ -110,6 +110,9 @@ def _choice(operation: str, device: torch.device) -> Choice:
         backend = which_backend(device)
     except ValueError as error:
         return Choice(operation, '', str(error))
+    if backend == 'triton' and operation == 'append_kv':
+        return Choice(operation, 'torch', 'plain pages: index_put, which waits for nothing; int8, '
+                      'fp8 and int4 pages: triton')
     if backend == 'triton':
         return Choice(operation, 'triton', f'{device} is a GPU from sm_80 on, and Triton is there')
     if operation == 'paged_attention':
