@@ -131,10 +131,8 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float,
                              f'{tuple(residual.shape)}')
         _check_device('residual', residual, 'x', x)
         _check_apart('residual', residual, 'x', x)
-    out = _output(out, x.shape, x, None)
+    out = _output(out, x.shape, x, None, 'residual', residual)
     _check_dtype('out', out, chosen)
-    if residual is not None:
-        _check_apart('out', out, 'residual', residual)
     if x.shape[0]:
         _module(chosen).rms_norm(x, weight, eps, residual, plus_one, out)
     return out
@@ -202,8 +200,7 @@ def gather_rows(source: torch.Tensor, rows: torch.Tensor, out: torch.Tensor | No
     if rows.dim() != 1:
         raise ValueError(f'rows: expected (n,); got {tuple(rows.shape)}')
     _check_index('rows', rows, source, source.shape[0])
-    out = _output(out, (rows.shape[0], source.shape[1]), source, source.dtype)
-    _check_apart('out', out, 'source', source)
+    out = _output(out, (rows.shape[0], source.shape[1]), source, source.dtype, 'source', source)
     if out.numel():
         _module(chosen).gather_rows(source, rows, out)
     return out
@@ -216,8 +213,7 @@ def _gated(form: str, gate_up: torch.Tensor, out: torch.Tensor | None,
     num_rows, width = gate_up.shape
     if width < 2 or width % 2:
         raise ValueError(f'gate_up: expected an even number of columns; got {width}')
-    out = _output(out, (num_rows, width // 2), gate_up, gate_up.dtype)
-    _check_apart('out', out, 'gate_up', gate_up)
+    out = _output(out, (num_rows, width // 2), gate_up, gate_up.dtype, 'gate_up', gate_up)
     if num_rows:
         _module(chosen).gated(form, gate_up, out)
     return out
@@ -272,9 +268,7 @@ def _check_rotation(q: torch.Tensor, cos_sin: torch.Tensor, positions: torch.Ten
             raise ValueError(f'positions: expected ({q.shape[0]},); got '
                              f'{tuple(positions.shape)}')
         _check_index('positions', positions, q, cos_sin.shape[0])
-    out = _output(out, q.shape, q, q.dtype)
-    _check_apart('out', out, 'q', q)
-    return out
+    return _output(out, q.shape, q, q.dtype, 'q', q)
 
 
 def _check_append(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, kv: torch.Tensor,
@@ -347,8 +341,12 @@ def _span(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 def _output(out: torch.Tensor | None, shape: tuple[int, ...], like: torch.Tensor,
-            dtype: torch.dtype | None) -> torch.Tensor:
-    """`out` if it fits, or a new tensor. dtype: None: any, and that of `like` for a new one."""
+            dtype: torch.dtype | None, apart_name: str, apart: torch.Tensor | None
+            ) -> torch.Tensor:
+    """`out` if it fits, or a new tensor.
+
+    :param dtype: None: any, and that of `like` for a new one. apart: what it may not overlap.
+    """
     if out is None:
         return torch.empty(shape, dtype=dtype or like.dtype, device=like.device)
     if out.shape != tuple(shape) or (dtype is not None and out.dtype != dtype) or (
@@ -356,6 +354,8 @@ def _output(out: torch.Tensor | None, shape: tuple[int, ...], like: torch.Tensor
         raise ValueError(f'out: expected {tuple(shape)}{f" {dtype}" if dtype else ""} on '
                          f'{like.device}, contiguous; got {tuple(out.shape)} {out.dtype} on '
                          f'{out.device}, strides {out.stride()}')
+    if apart is not None:
+        _check_apart('out', out, apart_name, apart)
     return out
 
 

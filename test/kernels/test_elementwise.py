@@ -198,8 +198,8 @@ def check_norm(make, backend, dtype, num_rows, width, residual=None, plus_one=Fa
     given_out = None if out is None else poisoned(num_rows, width, dtype=out, device=device)
     got = rms_norm(x, scale, 1e-5, total, plus_one, given_out, backend)
     assert got is given_out or given_out is None and got.dtype == dtype
-    narrowest = got.dtype if residual is None or residual.itemsize > got.dtype.itemsize else residual
-    close(got, wanted, narrowest)
+    narrow = residual is not None and residual.itemsize < got.dtype.itemsize
+    close(got, wanted, residual if narrow else got.dtype)
     if total is not None:
         close(total, wanted_total)
 

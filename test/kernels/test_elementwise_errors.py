@@ -218,8 +218,6 @@ def test_indices_outside_are_refused_on_a_gpu_in_debug_mode(debug):
     ('gate_up', lambda: gated_silu(torch.ones(3, 12, dtype=BF16, device=GPU), backend='triton')),
     ('source', lambda: gather_rows(torch.ones(3, 6, device=GPU), torch.zeros(
         1, dtype=torch.int64, device=GPU), backend='triton')),
-    ('pages', lambda: copy_blocks(torch.ones(1, 2, 2, 8, 1, 2, device=GPU), torch.tensor(
-        [[0, 1]], device=GPU), backend='triton')),
 ])
 def test_what_the_gpu_cannot_load_16_bytes_at_a_time_is_refused(name, call):
     with pytest.raises(ValueError, match=f'^{name}: expected .* 16'):
