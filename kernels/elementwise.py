@@ -40,6 +40,7 @@ from robot_infer_kernels import reference_elementwise as reference
 from robot_infer_kernels.attention import Backend, append_kv, which_backend
 from robot_infer_kernels.cpu import elementwise as cpu
 from robot_infer_kernels.debug import debugging
+from robot_infer_kernels.pages import Plane, QuantisedPlane
 
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -68,7 +69,7 @@ def rotate(q: torch.Tensor, cos_sin: torch.Tensor, positions: torch.Tensor | Non
 
 
 def rope_append(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cos_sin: torch.Tensor,
-                kv: torch.Tensor, slots: torch.Tensor, positions: torch.Tensor | None = None,
+                kv: Plane, slots: torch.Tensor, positions: torch.Tensor | None = None,
                 interleaved: bool = False, out: torch.Tensor | None = None,
                 backend: Backend = 'auto') -> torch.Tensor:
     """Turn q and k by their positions, and write k and v into their slots: one launch on a GPU.
@@ -77,7 +78,8 @@ def rope_append(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cos_sin: torc
     there.
 
     :param k: (num_tokens, num_kv_heads, head_dim), dtype of q. v: like k.
-    :param kv: (2, num_blocks, page_tokens, num_kv_heads, head_dim), dtype of q, in place.
+    :param kv: (2, num_blocks, page_tokens, num_kv_heads, head_dim), dtype of q, in place; or a
+        QuantisedPlane, which gets what k is after its rotation in the dtype of q, and v.
     :param slots: (num_tokens,) int64, block * page_tokens + offset, each at most once.
     :returns: q turned.
     :raises ValueError: where an argument does not fit; nothing is written then.
@@ -155,15 +157,20 @@ def gated_gelu(gate_up: torch.Tensor, out: torch.Tensor | None = None,
     return _gated('gelu', gate_up, out, backend)
 
 
-def copy_blocks(pages: torch.Tensor, pairs: torch.Tensor, num_tokens: int | None = None,
+def copy_blocks(pages: Plane, pairs: torch.Tensor, num_tokens: int | None = None,
                 backend: Backend = 'auto') -> None:
     """Copy blocks to other blocks in all planes, keys and values: copy-on-write.
 
-    :param pages: (num_planes, 2, num_blocks, page_tokens, ...) contiguous, of any dtype.
+    :param pages: (num_planes, 2, num_blocks, page_tokens, ...) contiguous, of any dtype; or a
+        QuantisedPlane of all planes.
     :param pairs: (n, 2) int64, source and target; every target once, and no source among them.
     :param num_tokens: the first tokens of each block only; None: all.
     :raises ValueError: where an argument does not fit; nothing is written then.
     """
+    if isinstance(pages, QuantisedPlane):
+        for each in (pages.raw(), pages.scales):
+            copy_blocks(each, pairs, num_tokens, backend)
+        return
     chosen = _chosen(backend, pages.device)
     if pages.dim() < 4 or pages.shape[1] != 2 or not pages.is_contiguous():
         raise ValueError('pages: expected (num_planes, 2, num_blocks, page_tokens, ...), '
@@ -271,12 +278,13 @@ def _check_rotation(q: torch.Tensor, cos_sin: torch.Tensor, positions: torch.Ten
     return _output(out, q.shape, q, q.dtype, 'q', q)
 
 
-def _check_append(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, kv: torch.Tensor,
+def _check_append(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, kv: Plane,
                   slots: torch.Tensor) -> None:
     """Check what `rope_append` takes beside `rotate`."""
-    if kv.dim() != 5 or kv.shape[0] != 2 or kv.shape[4] != q.shape[2] or kv.dtype != q.dtype:
+    dtype = q.dtype if isinstance(kv, QuantisedPlane) else kv.dtype
+    if kv.dim() != 5 or kv.shape[0] != 2 or kv.shape[4] != q.shape[2] or dtype != q.dtype:
         raise ValueError(f'kv: expected (2, num_blocks, page_tokens, num_kv_heads, {q.shape[2]}) '
-                         f'in {q.dtype}, as q; got {tuple(kv.shape)} in {kv.dtype}')
+                         f'in {q.dtype}, as q; got {tuple(kv.shape)} in {dtype}')
     wanted = (q.shape[0], kv.shape[3], kv.shape[4])
     for name, tensor in (('k', k), ('v', v)):
         if tensor.shape != wanted or tensor.dtype != q.dtype:

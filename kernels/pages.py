@@ -40,7 +40,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 import math
-from typing import Literal, Union
+from typing import Literal
 
 import torch
 
@@ -159,7 +159,7 @@ class QuantisedPlane:
         self.raw()[..., blocks, :, :, :] = 0x7f
 
 
-Plane = Union[torch.Tensor, QuantisedPlane]
+Plane = torch.Tensor | QuantisedPlane
 
 
 def format_of(name: str) -> Format:

@@ -34,7 +34,9 @@ from robot_infer_kernels.debug import debugging
 from robot_infer_kernels.gpu import chips, compiling
 from robot_infer_kernels.gpu import decode as decode_kernels
 from robot_infer_kernels.gpu.launch import ALIGNMENT, capability, interpreting, launch, workspace
+from robot_infer_kernels.gpu.plane import check_plane, sides
 from robot_infer_kernels.gpu.prefill import prefill
+from robot_infer_kernels.pages import Plane
 from robot_infer_kernels.plan import AttentionPlan
 
 _LOG2_E = math.log2(math.e)
@@ -59,19 +61,19 @@ class Choice:
 @functools.lru_cache(maxsize=65536)
 def choose(
     on: int, num_sms: int, num_tokens: int, num_heads: int, num_kv_heads: int, head_dim: int,
-    page_tokens: int, num_pages: int, element_bytes: int,
+    page_tokens: int, num_pages: int, element_bytes: int, form: str = 'plain',
 ) -> Choice:
     """Choose from what a graph fixes: shapes, and the length of the table, not of the sequence.
 
     :param on: compute capability. num_sms: multiprocessors. num_pages: of the table.
-    :param element_bytes: of one element of a page.
+    :param element_bytes: of one element of a query. form: format of the pages.
     """
     num_rows = num_tokens * (num_heads // num_kv_heads)
     # Blocks of more than 64 rows only where they alone fill the chip.
-    widest = chips.widest_rows(on, head_dim, element_bytes)
+    widest = chips.widest_rows(on, head_dim, element_bytes, form)
     if -(-num_rows // widest) * num_kv_heads < num_sms:
         widest = min(widest, 64)
-    tile = chips.tile(on, head_dim, element_bytes, page_tokens, min(num_rows, widest))
+    tile = chips.tile(on, head_dim, element_bytes, page_tokens, min(num_rows, widest), form)
     programs = -(-num_rows // tile.block_m) * num_kv_heads
     num_tiles = -(-num_pages * page_tokens // tile.block_n)
     chip = chips.chip(on)
@@ -81,15 +83,15 @@ def choose(
     return Choice(tile, 1)
 
 
-def choose_for(q: torch.Tensor, kv: torch.Tensor, num_pages: int) -> Choice:
+def choose_for(q: torch.Tensor, kv: Plane, num_pages: int) -> Choice:
     """`choose` for these tensors on the chip they lie on, and a table of `num_pages`."""
     on, num_sms = chip_of(kv.device)
     return choose(on, num_sms, q.shape[0], q.shape[1], kv.shape[3], kv.shape[4], kv.shape[2],
-                  num_pages, kv.element_size())
+                  num_pages, q.element_size(), sides(kv)[4])
 
 
 def attend(
-    q: torch.Tensor, kv: torch.Tensor, plan: AttentionPlan, scale: float, softcap: float | None,
+    q: torch.Tensor, kv: Plane, plan: AttentionPlan, scale: float, softcap: float | None,
     choice: Choice | None = None,
 ) -> torch.Tensor:
     """See `attention.planned_attention`; `choice`: another than the table's, to test or time."""
@@ -99,16 +101,17 @@ def attend(
     if choice is None:
         choice = choose_for(q, kv, plan.table.shape[0])
     out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
+    *planes, form = sides(kv)
     arguments = (
-        q, kv[0], kv[1], None, None, plan.table, plan.length_there, plan.limits_there, out,
+        q, *planes, plan.table, plan.length_there, plan.limits_there, out,
         q.shape[0], q.stride(0), q.stride(1), plan.window or 0, *_factors(scale, softcap))
     num_kv_heads, head_dim = kv.shape[3:]
     group, tile = q.shape[1] // num_kv_heads, choice.tile
-    part_0, part_1 = chips.parts(head_dim)
+    part_0, part_1 = chips.parts(head_dim, form)
     constants = {
         'GROUP': group, 'HEADS': num_kv_heads, 'HEAD_DIM': head_dim, 'PART_0': part_0,
         'PART_1': part_1, 'PAGE': kv.shape[2], 'BLOCK_M': tile.block_m, 'BLOCK_N': tile.block_n,
-        'FORMAT': 'plain', 'HAS_WINDOW': plan.window is not None,
+        'FORMAT': form, 'HAS_WINDOW': plan.window is not None,
         'HAS_SOFTCAP': softcap is not None}
     blocks = -(-q.shape[0] * group // tile.block_m)
     if choice.num_splits == 1:
@@ -147,7 +150,7 @@ def compiled_as(num_tokens: int, num_heads: int, head_dim: int, choice: Choice
     return choice.tile, False, _merge_constants(num_tokens * num_heads, head_dim)['BLOCK_R']
 
 
-def check(q: torch.Tensor, kv: torch.Tensor) -> None:
+def check(q: torch.Tensor, kv: Plane) -> None:
     """What these kernels want beyond `attention.planned_attention`.
 
     :raises ValueError: where an argument does not fit; its name stands in the message.
@@ -159,16 +162,14 @@ def check(q: torch.Tensor, kv: torch.Tensor) -> None:
         raise ValueError(f'q: expected float32, bfloat16 or float16; got {q.dtype}')
     if kv.shape[4] % 8:
         raise ValueError(f'kv: expected head_dim a multiple of 8 on a GPU; got {kv.shape[4]}')
-    if not kv.is_contiguous():
-        raise ValueError(f'kv: expected a contiguous plane; got strides {kv.stride()}')
+    check_plane(kv)
     elements = ALIGNMENT // q.element_size()
     if q.stride(2) != 1 or q.stride(0) % elements or q.stride(1) % elements:
         raise ValueError(f'q: expected strides (multiple of {elements}, multiple of {elements}, '
                          f'1), so that rows begin at 16 bytes; got {q.stride()}')
-    for name, tensor in (('q', q), ('kv', kv)):
-        if tensor.data_ptr() % ALIGNMENT:
-            raise ValueError(f'{name}: expected memory that begins at a multiple of 16 bytes; got '
-                             f'one {tensor.data_ptr() % ALIGNMENT} bytes past it')
+    if q.data_ptr() % ALIGNMENT:
+        raise ValueError('q: expected memory that begins at a multiple of 16 bytes; got one '
+                         f'{q.data_ptr() % ALIGNMENT} bytes past it')
 
 
 def chip_of(device: torch.device) -> tuple[int, int]:

@@ -91,13 +91,18 @@ def chip(capability: int) -> Chip:
     return CHIPS[max(known)]
 
 
-def parts(head_dim: int) -> tuple[int, int]:
+def parts(head_dim: int, form: str = 'plain') -> tuple[int, int]:
     """Cut a head into one or two powers of two: 64 -> (64, 0), 96 -> (64, 32), 72 -> (64, 32).
+
+    int4 into even and odd columns: 64 -> (32, 32), 96 -> (64, 64).
 
     A second part of 16 columns costs more than one of 32: the warps of a tile then hold it twice
     (72 as 64 + 16: 255 registers and 160 matrix instructions; as 64 + 32: 128 and 48; as a padded
     128: 154 and 64). Beyond 128 columns two parts spill where one does not.
     """
+    if form == 'int4':
+        half = 1 << max(4, (head_dim // 2 - 1).bit_length())
+        return half, half
     first = 1 << max(4, head_dim.bit_length() - 1)
     if head_dim <= first:
         return first, 0
@@ -107,15 +112,18 @@ def parts(head_dim: int) -> tuple[int, int]:
     return (first, second) if second < first else (2 * first, 0)
 
 
-def widest_rows(capability: int, head_dim: int, element_bytes: int) -> int:
+def widest_rows(capability: int, head_dim: int, element_bytes: int, form: str = 'plain') -> int:
     """Most rows that a tile of this head takes."""
-    return max(_tiles(capability, head_dim, element_bytes))
+    return max(_tiles(capability, head_dim, element_bytes, form))
 
 
 def tile(capability: int, head_dim: int, element_bytes: int, page_tokens: int,
-         num_rows: int) -> Tile:
-    """Tile for blocks of up to `num_rows` rows (queries times heads of a group)."""
-    by_rows = _tiles(capability, head_dim, element_bytes)
+         num_rows: int, form: str = 'plain') -> Tile:
+    """Tile for blocks of up to `num_rows` rows (queries times heads of a group).
+
+    :param element_bytes: of a query. form: format of the pages.
+    """
+    by_rows = _tiles(capability, head_dim, element_bytes, form)
     block_m = min((rows for rows in by_rows if rows >= num_rows), default=max(by_rows))
     keys, num_warps = by_rows[block_m]
     if page_tokens % keys and page_tokens % 32 == 0:
@@ -139,9 +147,10 @@ _FLOAT32 = {
 }
 
 
-def _tiles(capability: int, head_dim: int, element_bytes: int) -> dict[int, tuple[int, int]]:
+def _tiles(capability: int, head_dim: int, element_bytes: int, form: str
+           ) -> dict[int, tuple[int, int]]:
     table = _FLOAT32 if element_bytes == 4 else _NARROW
-    columns = min(columns for columns in table if columns >= sum(parts(head_dim)))
+    columns = min(columns for columns in table if columns >= sum(parts(head_dim, form)))
     if not 90 <= capability < 120:
         return {rows: about for rows, about in table[columns].items() if rows <= 64}
     return table[columns]

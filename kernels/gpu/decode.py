@@ -35,7 +35,8 @@ from robot_infer_kernels.gpu import online, tiles
 
 
 @triton.jit(do_not_specialize=['num_tokens', 'token_stride', 'head_stride', 'window'],
-            do_not_specialize_on_alignment=['table', 'length', 'limits'])
+            do_not_specialize_on_alignment=['table', 'length', 'limits', 'key_scales',
+                                            'value_scales'])
 def decode(q, keys, values, key_scales, value_scales, table, length, limits, out,
            num_tokens, token_stride, head_stride, window, factor, cap, averages, sums, arrived,
            GROUP: tl.constexpr, HEADS: tl.constexpr, HEAD_DIM: tl.constexpr,

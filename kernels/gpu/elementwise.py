@@ -25,9 +25,12 @@ import torch
 
 from robot_infer_kernels.gpu import compiling, rope, rowwise
 from robot_infer_kernels.gpu.launch import ALIGNMENT, interpreting, launch
+from robot_infer_kernels.gpu.plane import check_plane, sides
+from robot_infer_kernels.pages import Plane
 
 _HEAD_ELEMENTS = 512  # of a program of rope.py, 2 warps
 _PART = 1024  # elements or words of a program that goes over a part of a row, 4 warps
+_WORDS = (torch.int32, torch.int16, torch.uint8)
 _WORD = 4  # bytes
 
 
@@ -38,13 +41,13 @@ def rotate(q: torch.Tensor, cos_sin: torch.Tensor, positions: torch.Tensor | Non
 
 
 def rope_append(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cos_sin: torch.Tensor,
-                kv: torch.Tensor, slots: torch.Tensor, positions: torch.Tensor | None,
+                kv: Plane, slots: torch.Tensor, positions: torch.Tensor | None,
                 interleaved: bool, out: torch.Tensor) -> None:
     """See `elementwise.rope_append`."""
     _rope(q, k, v, cos_sin, kv, slots, positions, interleaved, out)
 
 
-def append(k: torch.Tensor, v: torch.Tensor, kv: torch.Tensor, slots: torch.Tensor) -> None:
+def append(k: torch.Tensor, v: torch.Tensor, kv: Plane, slots: torch.Tensor) -> None:
     """Write k and v as they are, in one launch: `rope_append` without queries and rotation."""
     _rope(None, k, v, None, kv, slots, None, False, None)
 
@@ -77,11 +80,14 @@ def copy_blocks(pages: torch.Tensor, pairs: torch.Tensor, num_tokens: int) -> No
     """See `elementwise.copy_blocks`."""
     _check('pages', pages)
     num_planes, _, num_blocks, page_tokens = pages.shape[:4]
-    words = _words('pages', 'tokens', pages.stride(3) * pages.element_size())
-    quads = num_tokens * words * _WORD // ALIGNMENT
-    launch(rowwise.copy_blocks, (-(-4 * quads // _PART), pairs.shape[0], 2 * num_planes),
-           (pages.view(-1).view(torch.int32), pairs, num_blocks, quads),
-           {'WORDS': page_tokens * words, 'BLOCK': _PART}, 4, 1)
+    token_bytes = pages.stride(3) * pages.element_size()
+    word = next(word for word in _WORDS if token_bytes % word.itemsize == 0)
+    words = token_bytes // word.itemsize
+    together = 4 if token_bytes % ALIGNMENT == 0 else 1
+    launch(rowwise.copy_blocks,
+           (-(-num_tokens * words // _PART), pairs.shape[0], 2 * num_planes),
+           (pages.view(-1).view(word), pairs, num_blocks, num_tokens * words // together),
+           {'WORDS': page_tokens * words, 'TOGETHER': together, 'BLOCK': _PART}, 4, 1)
 
 
 def gather_rows(source: torch.Tensor, rows: torch.Tensor, out: torch.Tensor) -> None:
@@ -95,15 +101,15 @@ def gather_rows(source: torch.Tensor, rows: torch.Tensor, out: torch.Tensor) -> 
 
 
 def _rope(q: torch.Tensor | None, k: torch.Tensor | None, v: torch.Tensor | None,
-          cos_sin: torch.Tensor | None, kv: torch.Tensor | None, slots: torch.Tensor | None,
+          cos_sin: torch.Tensor | None, kv: Plane | None, slots: torch.Tensor | None,
           positions: torch.Tensor | None, interleaved: bool, out: torch.Tensor | None) -> None:
     """Launch rope.py; what is None has no part in it."""
-    for name, tensor in (('q', q), ('k', k), ('v', v), ('kv', kv)):
+    for name, tensor in (('q', q), ('k', k), ('v', v)):
         _check_rows(name, tensor)
     for name, tensor in (('cos_sin', cos_sin), ('out', out)):
         _check(name, tensor)
-    if kv is not None and not kv.is_contiguous():
-        raise ValueError(f'kv: expected a contiguous plane on a GPU; got strides {kv.stride()}')
+    if kv is not None:
+        check_plane(kv)
     some = k if q is None else q
     assert some is not None
     num_tokens, _, head_dim = some.shape
@@ -111,13 +117,13 @@ def _rope(q: torch.Tensor | None, k: torch.Tensor | None, v: torch.Tensor | None
     block_d = _power_of_two(head_dim)
     block_h = max(1, _HEAD_ELEMENTS // block_d)
     steps = [0 if each is None else _step(each, axis) for each in (q, k, v) for axis in (0, 1)]
-    keys, values = (None, None) if kv is None else kv
+    *planes, form = sides(kv)
     launch(rope.rope_append, (num_tokens, -(-q_heads // block_h) + -(-kv_heads // block_h)),
-           (q, k, v, cos_sin, positions, slots, out, keys, values, None, None, *steps),
+           (q, k, v, cos_sin, positions, slots, out, *planes, *steps),
            {'Q_HEADS': q_heads, 'KV_HEADS': kv_heads, 'HEAD_DIM': head_dim,
             'ROTARY': 0 if cos_sin is None else cos_sin.shape[1], 'INTERLEAVED': interleaved,
             'HAS_POSITIONS': positions is not None, 'BLOCK_H': block_h, 'BLOCK_D': block_d,
-            'FORMAT': 'plain'}, 2, 1)
+            'FORMAT': form}, 2, 1)
 
 
 def _check(name: str, tensor: torch.Tensor | None) -> None:

@@ -136,15 +136,29 @@ def sweep(start, stop, q_0, q_1, peak, total, out_0, out_1, low, high, begin, en
         shrink = tl.exp2(peak - base)
         total = total * shrink + tl.sum(weights, 1)
         peak = new_peak
-        if FORMAT == 'int8' or FORMAT == 'fp8':
-            weights *= tiles.load_scales(value_scales, first, lanes, inside, head, HEADS, FORMAT,
-                                         MASKED)[None, :]
         v_0, v_1 = tiles.load_values(values, value_scales, first, lanes, inside, head, q_0, HEADS,
                                      HEAD_DIM, PART_0, PART_1, FORMAT, MASKED)
-        weights = weights.to(v_0.dtype)
-        out_0 = tl.dot(weights, v_0, out_0 * shrink[:, None], input_precision='ieee')
-        if PART_1 > 0:
-            out_1 = tl.dot(weights, v_1, out_1 * shrink[:, None], input_precision='ieee')
+        if FORMAT == 'int8' or FORMAT == 'fp8':
+            scale = tiles.load_scales(value_scales, first, lanes, inside, head, HEADS, FORMAT,
+                                      MASKED)
+            if v_0.dtype == tl.float16:
+                # Scales may be below what float16 can hold: relative to the largest of the tile.
+                largest = tl.max(scale, 0)
+                scale *= 1.0 / tl.where(largest > 0.0, largest, 1.0)
+                weights = (weights * scale[None, :]).to(tl.float16)
+                out_0 = out_0 * shrink[:, None] + tl.dot(weights, v_0) * largest
+                if PART_1 > 0:
+                    out_1 = out_1 * shrink[:, None] + tl.dot(weights, v_1) * largest
+            else:
+                weights = (weights * scale[None, :]).to(v_0.dtype)
+                out_0 = tl.dot(weights, v_0, out_0 * shrink[:, None], input_precision='ieee')
+                if PART_1 > 0:
+                    out_1 = tl.dot(weights, v_1, out_1 * shrink[:, None], input_precision='ieee')
+        else:
+            weights = weights.to(v_0.dtype)
+            out_0 = tl.dot(weights, v_0, out_0 * shrink[:, None], input_precision='ieee')
+            if PART_1 > 0:
+                out_1 = tl.dot(weights, v_1, out_1 * shrink[:, None], input_precision='ieee')
     return peak, total, out_0, out_1
 
 
@@ -160,6 +174,8 @@ def attend_tiles(start, stop, first, whole_from, whole_to, last, q_0, q_1, low, 
     :returns: peak (BLOCK_M,), total (BLOCK_M,), out_0 (BLOCK_M, PART_0) and out_1, not divided.
     """
     SECOND: tl.constexpr = PART_1 if PART_1 > 0 else 16
+    if FORMAT == 'fp8' and q_0.dtype == tl.bfloat16:
+        q_0, q_1, factor = _halves(q_0, q_1, factor, PART_1)
     peak = tl.full([BLOCK_M], -float('inf'), tl.float32)
     total = tl.zeros([BLOCK_M], tl.float32)
     out_0 = tl.zeros([BLOCK_M, PART_0], tl.float32)
@@ -190,6 +206,21 @@ def store_rows(out, start, valid, part_0, part_1, HEAD_DIM: tl.constexpr, PART_0
         along = tiles.columns(1, PART_0, PART_1, FORMAT)
         tl.store(out + start[:, None] + along[None, :], part_1.to(out.dtype.element_ty),
                  mask=valid[:, None] & (along < HEAD_DIM)[None, :])
+
+
+@triton.jit
+def _halves(part_0, part_1, factor, PART_1: tl.constexpr):
+    """Rows of bf16 as float16, which fp8 becomes by one instruction, relative to their largest.
+
+    :returns: both parts, and `factor` for each row: (BLOCK_M, 1).
+    """
+    wide_0, wide_1 = part_0.to(tl.float32), part_1.to(tl.float32)
+    largest = tl.max(tl.abs(wide_0), 1)
+    if PART_1 > 0:
+        largest = tl.maximum(largest, tl.max(tl.abs(wide_1), 1))
+    largest = tl.where(largest > 0.0, largest, 1.0)[:, None]
+    return ((wide_0 / largest).to(tl.float16), (wide_1 / largest).to(tl.float16),
+            factor * largest)
 
 
 @triton.jit

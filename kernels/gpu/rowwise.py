@@ -77,15 +77,19 @@ def gated(gate_up, out, step, HIDDEN: tl.constexpr, FORM: tl.constexpr, BLOCK: t
     tl.store(out + row * HIDDEN + along, (through * up).to(out.dtype.element_ty), mask=inside)
 
 
-@triton.jit(do_not_specialize=['num_blocks', 'quads'], do_not_specialize_on_alignment=['pairs'])
-def copy_blocks(pages, pairs, num_blocks, quads, WORDS: tl.constexpr, BLOCK: tl.constexpr):
-    """Copy the first 4 `quads` of the WORDS words of a block. Grid: (parts, pairs, planes * 2)."""
+@triton.jit(do_not_specialize=['num_blocks', 'count'], do_not_specialize_on_alignment=['pairs'])
+def copy_blocks(pages, pairs, num_blocks, count, WORDS: tl.constexpr, TOGETHER: tl.constexpr,
+                BLOCK: tl.constexpr):
+    """Copy the first `count` TOGETHER of the WORDS words of a block.
+
+    Grid: (parts, pairs, planes * 2).
+    """
     along = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     pair, side = tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
     source = tl.load(pairs + 2 * pair)
     target = tl.load(pairs + 2 * pair + 1)
     start = pages + side * num_blocks * WORDS
-    inside = along < quads * 4
+    inside = along < count * TOGETHER
     words = tl.load(start + source * WORDS + along, mask=inside)
     tl.store(start + target * WORDS + along, words, mask=inside)
 

@@ -20,7 +20,13 @@ dot. What does not: scores and softmax (online.py), and who launches (prefill.py
 The head is cut into two parts of columns, each a power of two, so that 96 is 64 + 32 and not a
 padded 128; a head that is padded to one part has PART_1 = 0. A tile is loaded as a pair, one
 operand a part. A format that packs elements may say which columns belong to which part
-(`columns`), as long as keys, values, queries and output ask the same function.
+(`columns`), as long as keys, values, queries and output ask the same function: int4 has even
+columns in the first part and odd ones in the second, so a byte gives one element to each.
+
+    FORMAT         operands of the dots                        scales
+    plain          as they lie
+    int8, fp8      codes, which are exact in bf16 and fp16     of scores (keys) and weights (values)
+    int4           code * scale, rounded to their dtype        of the tile, 32 columns each
 
     KEYS, VALUES   (num_blocks, PAGE, HEADS, stored_dim), contiguous
     KEY_SCALES,    (num_blocks, PAGE, HEADS, num_groups), contiguous; None for plain pages
@@ -40,7 +46,9 @@ import triton.language as tl
 def columns(PART: tl.constexpr, PART_0: tl.constexpr, PART_1: tl.constexpr,
             FORMAT: tl.constexpr):
     """Columns of the head that one part holds: (PART_0,) or (PART_1,)."""
-    if PART == 0:
+    if FORMAT == 'int4':
+        return 2 * tl.arange(0, PART_0) + PART
+    elif PART == 0:
         return tl.arange(0, PART_0)
     else:
         return PART_0 + tl.arange(0, PART_1)
@@ -83,13 +91,17 @@ def load_keys(keys, scales, first, lanes, inside, head, like, HEADS: tl.constexp
     :param like: a tensor of the dtype that the dot wants.
     :returns: both parts; without a second part the first stands in for it.
     """
+    if FORMAT == 'int4':
+        return _load_int4(keys, scales, first, lanes[None, :], inside[None, :], head,
+                          tl.arange(0, PART_0)[:, None], like, HEADS, HEAD_DIM, PART_0, MASKED)
     start = keys + (first * HEADS + head) * HEAD_DIM
     across = lanes[None, :] * (HEADS * HEAD_DIM)
     part_0 = _load(start, across, columns(0, PART_0, PART_1, FORMAT)[:, None], inside[None, :],
-                   HEAD_DIM, PART_0 > HEAD_DIM, MASKED)
+                   HEAD_DIM, PART_0 > HEAD_DIM, MASKED).to(like.dtype)
     if PART_1 > 0:
         part_1 = _load(start, across, columns(1, PART_0, PART_1, FORMAT)[:, None],
-                       inside[None, :], HEAD_DIM, PART_0 + PART_1 > HEAD_DIM, MASKED)
+                       inside[None, :], HEAD_DIM, PART_0 + PART_1 > HEAD_DIM, MASKED).to(
+                           like.dtype)
     else:
         part_1 = part_0
     return part_0, part_1
@@ -100,13 +112,17 @@ def load_values(values, scales, first, lanes, inside, head, like, HEADS: tl.cons
                 HEAD_DIM: tl.constexpr, PART_0: tl.constexpr, PART_1: tl.constexpr,
                 FORMAT: tl.constexpr, MASKED: tl.constexpr):
     """Values of a tile as right-hand operands: (BLOCK_N, PART_0) and (BLOCK_N, PART_1)."""
+    if FORMAT == 'int4':
+        return _load_int4(values, scales, first, lanes[:, None], inside[:, None], head,
+                          tl.arange(0, PART_0)[None, :], like, HEADS, HEAD_DIM, PART_0, MASKED)
     start = values + (first * HEADS + head) * HEAD_DIM
     across = lanes[:, None] * (HEADS * HEAD_DIM)
     part_0 = _load(start, across, columns(0, PART_0, PART_1, FORMAT)[None, :], inside[:, None],
-                   HEAD_DIM, PART_0 > HEAD_DIM, MASKED)
+                   HEAD_DIM, PART_0 > HEAD_DIM, MASKED).to(like.dtype)
     if PART_1 > 0:
         part_1 = _load(start, across, columns(1, PART_0, PART_1, FORMAT)[None, :],
-                       inside[:, None], HEAD_DIM, PART_0 + PART_1 > HEAD_DIM, MASKED)
+                       inside[:, None], HEAD_DIM, PART_0 + PART_1 > HEAD_DIM, MASKED).to(
+                           like.dtype)
     else:
         part_1 = part_0
     return part_0, part_1
@@ -121,6 +137,25 @@ def load_scales(scales, first, lanes, inside, head, HEADS: tl.constexpr, FORMAT:
         return tl.load(pointers, mask=inside, other=0.0).to(tl.float32)
     else:
         return tl.load(pointers).to(tl.float32)
+
+
+@triton.jit
+def _load_int4(side, scales, first, lanes, inside, head, bytes_of, like, HEADS: tl.constexpr,
+               HEAD_DIM: tl.constexpr, PART: tl.constexpr, MASKED: tl.constexpr):
+    """Even and odd columns of a tile whose bytes hold one of each; both times their scale.
+
+    :param lanes, inside: of the tokens. bytes_of: number of each byte in its head. All so shaped
+        that together they span the tile.
+    """
+    BYTES: tl.constexpr = HEAD_DIM // 2
+    GROUPS: tl.constexpr = HEAD_DIM // 32
+    both = _load(side + (first * HEADS + head) * BYTES, lanes * (HEADS * BYTES), bytes_of, inside,
+                 BYTES, PART > BYTES, MASKED)
+    scale = _load(scales + (first * HEADS + head) * GROUPS, lanes * (HEADS * GROUPS),
+                  bytes_of // 16, inside, GROUPS, PART > BYTES, MASKED).to(tl.float32)
+    low = ((both & 15).to(tl.float32) - 8.0) * scale
+    high = ((both >> 4).to(tl.float32) - 8.0) * scale
+    return low.to(like.dtype), high.to(like.dtype)
 
 
 @triton.jit
