@@ -187,6 +187,21 @@ def empty_plane(shape: Sequence[int], name: str, device: torch.device | str = 'c
         shape[-1])
 
 
+def zero_plane(shape: Sequence[int], form: str, dtype: torch.dtype,
+               device: torch.device | str = 'cpu') -> Plane:
+    """Take memory for one plane, or several, filled with zeros.
+
+    :param form: 'plain', of `dtype`; or a format.
+    :raises ValueError: for an unknown format, or a head_dim it cannot store.
+    """
+    if form == 'plain':
+        return torch.zeros(tuple(shape), dtype=dtype, device=device)
+    plane = empty_plane(shape, form, device)
+    plane.raw().zero_()
+    plane.scales.zero_()
+    return plane
+
+
 def quantise(x: torch.Tensor, name: str) -> tuple[torch.Tensor, torch.Tensor]:
     """Codes and scales of heads, by the definition above.
 

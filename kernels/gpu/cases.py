@@ -30,9 +30,11 @@ import torch
 
 from robot_infer_kernels import elementwise
 from robot_infer_kernels.attention import paged_attention
-from robot_infer_kernels.gpu.targets import Target
+from robot_infer_kernels.gpu.targets import Target, fp8_refusal
+from robot_infer_kernels.pages import FORMATS, Plane, format_of, zero_plane
 
 _DTYPES = {'fp32': torch.float32, 'bf16': torch.bfloat16, 'fp16': torch.float16}
+_ALL = tuple(FORMATS)
 # A sequence long enough to be split, and a prefill long enough to fill any chip without.
 _TABLE_TOKENS, _LONG_PREFILL = 4096, 16384
 
@@ -45,6 +47,7 @@ class Shape:
     :param suffix_tokens: rows of the action head. prefix_tokens: rows of a prefill.
     :param widths: of the rows that are normed. hidden: of the gated MLPs.
     :param options: also with a window and a soft cap.
+    :param formats: of quantised pages, beside plain ones.
     """
 
     name: str
@@ -58,6 +61,7 @@ class Shape:
     widths: tuple[int, ...] = ()
     hidden: tuple[int, ...] = ()
     options: bool = False
+    formats: tuple[str, ...] = ()
 
     @property
     def words(self) -> str:
@@ -78,11 +82,12 @@ class Case:
 # The shapes of the policies this project is for (`--all-shapes`), and one that takes every other
 # path: a head cut in two, pages smaller than a tile, a window, a soft cap.
 SHAPES = (
-    Shape('SmolVLA', 15, 5, 64, widths=(960, 720), hidden=(2560, 2048)),
-    Shape('pi0', 8, 1, 256, prefix_tokens=816, widths=(2048, 1024), hidden=(16384, 4096)),
+    Shape('SmolVLA', 15, 5, 64, widths=(960, 720), hidden=(2560, 2048), formats=_ALL),
+    Shape('pi0', 8, 1, 256, prefix_tokens=816, widths=(2048, 1024), hidden=(16384, 4096),
+          formats=_ALL),
     Shape('32:8x128', 32, 8, 128, suffix_tokens=1, prefix_tokens=512, widths=(4096,),
-          hidden=(14336,)),
-    Shape('12:4x96', 12, 4, 96, page_tokens=16, options=True),
+          hidden=(14336,), formats=_ALL),
+    Shape('12:4x96', 12, 4, 96, page_tokens=16, options=True, formats=_ALL),
 )
 
 
@@ -90,6 +95,8 @@ def cases(shape: Shape, target: Target) -> Iterator[Case]:
     """Every operation for one policy and chip."""
     yield from attention_cases(shape)
     yield from elementwise_cases(shape)
+    for form in shape.formats:
+        yield from format_cases(shape, form, target)
 
 
 def attention_cases(shape: Shape) -> Iterator[Case]:
@@ -97,7 +104,7 @@ def attention_cases(shape: Shape) -> Iterator[Case]:
 
     'any length' is what else can be reached by fewer tokens or shorter tables: all of warm-up.
     """
-    plane = plain_plane(shape)
+    plane = page(shape)
     rows = {'decode': 1, 'suffix': shape.suffix_tokens, 'prefill': shape.prefix_tokens,
             'long prefill': _LONG_PREFILL}
     for name, num_tokens in rows.items():
@@ -109,13 +116,38 @@ def attention_cases(shape: Shape) -> Iterator[Case]:
                 attend, shape, plane, rows[name], window=1024, softcap=50.0))
 
 
-def plain_plane(shape: Shape) -> torch.Tensor:
+def format_cases(shape: Shape, form: str, target: Target) -> Iterator[Case]:
+    """What reads and writes pages, in one format of quantised pages."""
+    words = fp8_refusal(target.capability) if form == 'fp8' else ''
+    try:
+        format_of(form).sizes(shape.head_dim)
+    except ValueError as error:
+        words = str(error)
+    rows = {'decode': 1, 'suffix': shape.suffix_tokens, 'long prefill': _LONG_PREFILL}
+    runs: dict[str, Callable[[], object]] = {
+        name: functools.partial(attend_form, shape, form, count) for name, count in rows.items()}
+    runs['any length'] = functools.partial(attend_any, shape, form)
+    runs['rope and append'] = functools.partial(rope, shape, append=True, form=form)
+    if shape.options:
+        runs['decode with window and soft cap'] = functools.partial(
+            attend_form, shape, form, 1, window=1024, softcap=50.0)
+    for name, run in runs.items():
+        yield Case(f'{name}, {form} pages', run, words)
+
+
+def page(shape: Shape, form: str = 'plain') -> Plane:
     """One page of keys and of values; every page of a table may be the same one."""
-    return torch.zeros(2, 1, shape.page_tokens, shape.num_kv_heads, shape.head_dim,
-                       dtype=_DTYPES[shape.dtype])
+    return zero_plane((2, 1, shape.page_tokens, shape.num_kv_heads, shape.head_dim), form,
+                      _DTYPES[shape.dtype])
 
 
-def attend(shape: Shape, plane: torch.Tensor, num_tokens: int, window: int | None = None,
+def attend_form(shape: Shape, form: str, num_tokens: int, window: int | None = None,
+                softcap: float | None = None) -> torch.Tensor:
+    """Call attention over pages of a format."""
+    return attend(shape, page(shape, form), num_tokens, window, softcap)
+
+
+def attend(shape: Shape, plane: Plane, num_tokens: int, window: int | None = None,
            softcap: float | None = None) -> torch.Tensor:
     """Call attention as the engine does."""
     length = max(_TABLE_TOKENS, num_tokens)
@@ -126,7 +158,7 @@ def attend(shape: Shape, plane: torch.Tensor, num_tokens: int, window: int | Non
                            window=window, softcap=softcap, backend='triton')
 
 
-def attend_any(shape: Shape) -> None:
+def attend_any(shape: Shape, form: str = 'plain') -> None:
     """Launch all that any number of tokens and any sequence can reach, as warm-up does."""
     from robot_infer_kernels.gpu.warm import AttentionShape
 
@@ -134,7 +166,7 @@ def attend_any(shape: Shape) -> None:
     AttentionShape(
         shape.num_heads, shape.num_kv_heads, shape.head_dim, shape.page_tokens,
         max_pages=_TABLE_TOKENS // shape.page_tokens, tokens=range(1, most + 1),
-        dtype=_DTYPES[shape.dtype]).launch_all(torch.device('cpu'))
+        dtype=_DTYPES[shape.dtype], form=form).launch_all(torch.device('cpu'))
 
 
 def elementwise_cases(shape: Shape) -> Iterator[Case]:
@@ -161,12 +193,13 @@ def elementwise_cases(shape: Shape) -> Iterator[Case]:
         yield Case(f'gated gelu of {shape.hidden[0]}', functools.partial(
             elementwise.gated_gelu, torch.zeros(1, 2 * shape.hidden[0], dtype=dtype),
             backend='triton'))
-    two_blocks = plain_plane(shape).repeat(1, 2, 1, 1, 1).unsqueeze(0)
+    two_blocks = page(shape).repeat(1, 2, 1, 1, 1).unsqueeze(0)
     yield Case('copy of blocks', functools.partial(
         elementwise.copy_blocks, two_blocks, torch.tensor([[0, 1]]), backend='triton'))
 
 
-def rope(shape: Shape, append: bool, interleaved: bool = False) -> torch.Tensor:
+def rope(shape: Shape, append: bool, interleaved: bool = False, form: str = 'plain'
+         ) -> torch.Tensor:
     """Turn one token of a fused projection, and write its keys and values."""
     heads, kv_heads = shape.num_heads, shape.num_kv_heads
     fused = torch.zeros(1, heads + 2 * kv_heads, shape.head_dim, dtype=_DTYPES[shape.dtype])
@@ -175,7 +208,7 @@ def rope(shape: Shape, append: bool, interleaved: bool = False) -> torch.Tensor:
         return elementwise.rotate(fused[:, :heads], cos_sin, one, backend='triton')
     return elementwise.rope_append(
         fused[:, :heads], fused[:, heads:heads + kv_heads], fused[:, heads + kv_heads:], cos_sin,
-        plain_plane(shape), one, one, interleaved, backend='triton')
+        page(shape, form), one, one, interleaved, backend='triton')
 
 
 def norm(width: int, dtype: torch.dtype, residual: torch.Tensor | None = None,

@@ -44,6 +44,7 @@ from robot_infer_kernels.gpu.attention import (
     room_needed,
 )
 from robot_infer_kernels.gpu.launch import LEDGER, Ledger, workspace
+from robot_infer_kernels.pages import zero_plane
 from robot_infer_kernels.plan import plan_attention
 
 
@@ -60,6 +61,7 @@ class AttentionShape:
 
     :param tokens: numbers of queries that come, e.g. `(1, 50)` or `range(1, 513)`.
     :param max_pages: length of the longest block table.
+    :param form: format of the pages; plain ones have the dtype of the queries.
     """
 
     num_heads: int
@@ -71,12 +73,14 @@ class AttentionShape:
     dtype: torch.dtype = torch.bfloat16
     window: int | None = None
     softcap: float | None = None
+    form: str = 'plain'
 
     def choices(self, device: torch.device) -> dict[tuple[int, Choice], int]:
         """Every choice that can be made: (tokens, choice) -> length of a table that makes it."""
         on, num_sms = chip_of(device)
         return {(count, choose(on, num_sms, count, self.num_heads, self.num_kv_heads,
-                               self.head_dim, self.page_tokens, pages, self.dtype.itemsize)): pages
+                               self.head_dim, self.page_tokens, pages, self.dtype.itemsize,
+                               self.form)): pages
                 for count in self.tokens for pages in range(1, self.max_pages + 1)}
 
     def room(self, device: torch.device) -> tuple[int, int, int]:
@@ -89,8 +93,8 @@ class AttentionShape:
     def launch_all(self, device: torch.device) -> None:
         """Launch each kernel and tile of this shape once, over one token."""
         workspace(device).reserve(*self.room(device))
-        kv = torch.zeros(2, 1, self.page_tokens, self.num_kv_heads, self.head_dim,
-                         dtype=self.dtype, device=device)
+        kv = zero_plane((2, 1, self.page_tokens, self.num_kv_heads, self.head_dim), self.form,
+                        self.dtype, device)
         length = torch.ones(1, dtype=torch.int32, device=device)
         one_a_key = {compiled_as(count, self.num_heads, self.head_dim, choice):
                      (count, choice, pages)

@@ -26,13 +26,15 @@ from typing import Literal
 import torch
 
 from robot_infer_kernels import elementwise
+from robot_infer_kernels.pages import zero_plane
 
 
 @dataclass(frozen=True)
 class RopeShape:
     """`rope_append`, or `rotate` where `num_kv_heads` is 0.
 
-    :param rotary_dim: None: the whole head. positions: whether they are given.
+    :param rotary_dim: None: the whole head. positions: whether they are given. form: format of
+        the pages.
     """
 
     num_heads: int
@@ -42,6 +44,7 @@ class RopeShape:
     interleaved: bool = False
     positions: bool = True
     dtype: torch.dtype = torch.bfloat16
+    form: str = 'plain'
 
     def launch_all(self, device: torch.device) -> None:
         """Turn and write one token."""
@@ -55,7 +58,7 @@ class RopeShape:
             elementwise.rotate(q, cos_sin, positions, self.interleaved, backend='triton')
             return
         k, v = zeros(2, 1, self.num_kv_heads, self.head_dim)
-        kv = zeros(2, 1, 8, self.num_kv_heads, self.head_dim)
+        kv = zero_plane((2, 1, 8, self.num_kv_heads, self.head_dim), self.form, self.dtype, device)
         elementwise.rope_append(q, k, v, cos_sin, kv, one, positions, self.interleaved,
                                 backend='triton')
 
