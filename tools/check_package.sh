@@ -58,7 +58,8 @@ EOF
 # runs EXECUTABLE: it says that it is ready within half a minute, and SIGTERM ends it, status 0.
 runs() {
     local pid tries=0
-    "$1" >"$scratch/output" 2>&1 &
+    : >"$scratch/output"  # before it is waited for: the program before said that it was ready
+    "$1" >>"$scratch/output" 2>&1 &
     pid=$!
     until grep -qE 'waiting for the configure|simulated robot ready|ready: takes over' "$scratch/output"; do
         tries=$((tries + 1))
