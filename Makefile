@@ -22,7 +22,7 @@ export ROS_LOG_DIR := $(CURDIR)/log
 export AMENT_PREFIX_PATH := $(CURDIR)/$(VENV)$(if $(AMENT_PREFIX_PATH),:$(AMENT_PREFIX_PATH))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-eval test doctor bench-step bench-pool bench-replay bench-node \
+.PHONY: help setup demo demo-eval test doctor bench-step bench-pool bench-kernels bench-replay bench-node \
 	bench-cycles soak check-package kernel-figures parameters lint clean
 
 help:  ## this list
@@ -30,7 +30,7 @@ help:  ## this list
 
 setup: $(STAMP)  ## make the environment .venv (the other targets do it themselves)
 
-$(STAMP): setup.py pyproject.toml tools/setup_env.sh
+$(STAMP): setup.py pyproject.toml tools/setup_env.sh $(wildcard kernels/cpu/attend*)
 	VENV=$(CURDIR)/$(VENV) tools/setup_env.sh
 	@touch $@
 
@@ -51,6 +51,9 @@ bench-step: $(STAMP)  ## time one inference step: cold, same frames with a new s
 
 bench-pool: $(STAMP)  ## time take and release of pages in small and large pools
 	$(PYTHON_IN) tools/bench/bench_pool.py $(ARGS)
+
+bench-kernels: $(STAMP)  ## attention over pages on the CPU, beside SDPA, gathering, and the memory
+	$(PYTHON_IN) tools/bench/bench_kernels.py $(ARGS)
 
 bench-replay: $(STAMP)  ## read raw images from bags, beside rosbags alone; speed of a replay
 	$(PYTHON_IN) tools/bench/bench_replay.py $(ARGS)

@@ -16,9 +16,12 @@
 """Packaging: what colcon, pip and `ros2 run` need to know; nothing here runs on the robot."""
 
 from glob import glob
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+import sys
 
-from setuptools import find_packages, setup
+from setuptools import Extension, find_packages, setup
+from setuptools.command.build_ext import build_ext
 from setuptools.command.develop import develop
 
 NAME = 'robot_infer'
@@ -42,6 +45,39 @@ def assets():
             if path.is_file()]
 
 
+def compiler():
+    """kernels/cpu/build.py: how the C++ kernels are compiled. It imports nothing of the package."""
+    spec = spec_from_file_location('build_kernels', Path('kernels/cpu/build.py').resolve())
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look it up
+    spec.loader.exec_module(module)
+    return module
+
+
+class BuildKernels(build_ext):
+    """Several libraries from one source, none of them a Python module, and none of them needed.
+
+    They are loaded with ctypes; what could not be compiled is said, and the package goes without.
+    """
+
+    def run(self):
+        build = compiler()
+        in_place = self.inplace or getattr(self, 'editable_mode', False)
+        folder = Path('kernels/cpu') if in_place else Path(self.build_lib, KERNELS[0], 'cpu')
+        self.libraries_made = [] if in_place else [
+            str(folder / build.file_name(name)) for name in build.builds()]
+        build.report(build.build_all(folder))
+
+    def get_outputs(self):
+        return [name for name in getattr(self, 'libraries_made', ()) if Path(name).exists()]
+
+    def get_output_mapping(self):
+        return {}
+
+    def get_source_files(self):
+        return sorted(glob('kernels/cpu/attend*'))
+
+
 setup(
     name=NAME,
     version='0.1.0',
@@ -56,7 +92,9 @@ setup(
     python_requires='>=3.10,<3.13',
     packages=find_packages(include=[NAME, f'{NAME}.*']) + KERNELS,
     package_dir={'robot_infer_kernels': 'kernels'},
-    package_data={NAME: assets()},
+    package_data={NAME: assets(), 'robot_infer_kernels': ['cpu/*.cpp', 'cpu/*.h']},
+    ext_modules=[Extension('robot_infer_kernels.cpu._attend', ['kernels/cpu/attend.cpp'])],
+    cmdclass={'build_ext': BuildKernels},
     data_files=[
         ('share/ament_index/resource_index/packages', [f'resource/{NAME}']),
         (f'share/{NAME}', ['package.xml']),

@@ -58,6 +58,9 @@ class AttentionPlan:
     # What the CPU backend found in planes it has read (a tensor is a key by identity).
     views: dict[torch.Tensor, tuple[torch.Tensor, torch.Tensor]] = field(
         default_factory=dict, init=False, repr=False, compare=False)
+    # What its C++ kernel needs to know of them: by plane, number of heads and dtype of queries.
+    prepared: dict[tuple[Plane, int, torch.dtype], object] = field(
+        default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def begin(self) -> int:

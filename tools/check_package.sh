@@ -42,6 +42,9 @@ import robot_infer, robot_infer_kernels, robot_infer.config, robot_infer.cli
 import robot_infer.ros.node, robot_infer.sim.node
 for module in (robot_infer, robot_infer_kernels):
     assert not pathlib.Path(module.__file__).resolve().is_relative_to(sys.argv[1]), module
+from robot_infer_kernels.cpu import build, native
+there, words = native.describe()
+assert there or not build.find_compiler(), words
 assets = pathlib.Path(robot_infer.__file__).parent / 'assets'
 assert any(path.suffix == '.safetensors' for path in assets.rglob('*')), f'no demo policy in {assets}'
 EOF

@@ -41,6 +41,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F  # noqa: N812 - torch's own custom
 
+from robot_infer_kernels.cpu import native
 from robot_infer_kernels.pages import Plane, QuantisedPlane, dequantise, quantise
 from robot_infer_kernels.plan import AttentionPlan
 
@@ -48,7 +49,24 @@ from robot_infer_kernels.plan import AttentionPlan
 def attend(
     q: torch.Tensor, kv: Plane, plan: AttentionPlan, scale: float, softcap: float | None,
 ) -> torch.Tensor:
-    """See `attention.planned_attention`."""
+    """See `attention.planned_attention`: by the C++ kernel where it is there and knows the types.
+
+    :raises MemoryError: where there is none for the kernel's workspace.
+    """
+    key = (kv, q.shape[1], q.dtype)
+    prepared = plan.prepared.get(key)
+    library = native.for_head_dim(q.shape[2])
+    if prepared is None and library is not None and native.takes(q, kv):
+        prepared = plan.prepared[key] = native.prepare(q, kv, plan)
+    if prepared is None or library is None:
+        return attend_in_torch(q, kv, plan, scale, softcap)
+    return library.attend(q, prepared, scale, softcap)
+
+
+def attend_in_torch(
+    q: torch.Tensor, kv: Plane, plan: AttentionPlan, scale: float, softcap: float | None,
+) -> torch.Tensor:
+    """The same by torch operations."""
     num_tokens, num_heads, head_dim = q.shape
     keys, values = _read(kv, plan) if isinstance(kv, torch.Tensor) else _read_quantised(kv, plan)
     work, mask = q, plan.mask
