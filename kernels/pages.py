@@ -195,7 +195,7 @@ def zero_plane(shape: Sequence[int], form: str, dtype: torch.dtype,
     :raises ValueError: for an unknown format, or a head_dim it cannot store.
     """
     if form == 'plain':
-        return torch.zeros(tuple(shape), dtype=dtype, device=device)
+        return torch.empty(tuple(shape), dtype=dtype, device=device).zero_()
     plane = empty_plane(shape, form, device)
     plane.raw().zero_()
     plane.scales.zero_()
