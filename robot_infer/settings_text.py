@@ -21,9 +21,10 @@ holds the two together.
 
 from __future__ import annotations
 
+import json
 import textwrap
 
-from robot_infer.config import Setting, Value, settings
+from robot_infer.config import Config, Setting, Value, settings
 
 _WIDTH = 99
 
@@ -72,9 +73,24 @@ def yaml_value(value: Value) -> str:
         return 'true' if value else 'false'
     if isinstance(value, tuple):
         return '[' + ', '.join(yaml_value(item) for item in value) + ']'
-    if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'"
+    if isinstance(value, str):  # in single quotes a line break would become a space
+        return ("'" + value.replace("'", "''") + "'" if value.isprintable()
+                else json.dumps(value, ensure_ascii=False))
     return repr(value)
+
+
+def config_yaml(config: Config) -> str:
+    """A ROS 2 parameter file for any node, with these settings."""
+    lines, group = ['/**:', '  ros__parameters:'], ''
+    values = config.flat()
+    for setting in settings():
+        if values[setting.name] == ():
+            continue  # an empty list has no type there
+        if setting.group != group:
+            lines.append(f'    {setting.group}:')
+            group = setting.group
+        lines.append(f'      {setting.key}: {yaml_value(values[setting.name])}')
+    return '\n'.join(lines) + '\n'
 
 
 def _help(setting: Setting) -> str:

@@ -19,8 +19,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from robot_infer.config import Config, settings
-from robot_infer.settings_text import parameters_markdown, parameters_yaml, yaml_value
+from robot_infer.settings_text import (
+    config_yaml,
+    parameters_markdown,
+    parameters_yaml,
+    yaml_value,
+)
 
 ROOT = Path(__file__).parents[1]
 
@@ -54,3 +61,14 @@ def test_the_shipped_files_are_valid_and_mean_the_defaults():
 def test_values_keep_their_type_in_yaml():
     assert [yaml_value(value) for value in (True, 3, 3.0, "it's", ('a', 'b'), ())] == [
         'true', '3', '3.0', "'it''s'", "['a', 'b']", '[]']
+
+
+@pytest.mark.parametrize('text', [
+    '1e3', 'yes', 'null', "it's \\ red: #1", 'two\nlines\t\u2028', '~'])
+def test_settings_come_back_from_their_file_as_they_were(tmp_path: Path, text: str):
+    config = Config.from_flat({
+        'instruction.text': text, 'cameras.names': ('left', 'yes'), 'realtime.time_slice_s': 1e-5,
+        'control.action_low': (-1.0, 2e-7), 'state.joints': ('a', 'b')})
+    file = tmp_path / 'own.yaml'
+    file.write_text(config_yaml(config))
+    assert Config.from_yaml(file) == config

@@ -29,8 +29,6 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING
 
-import yaml
-
 from robot_infer.config import Config
 from robot_infer.errors import ConfigError
 from robot_infer.replay import messages
@@ -47,6 +45,7 @@ from robot_infer.replay.sources import (
     Wishes,
     default_image_topic,
 )
+from robot_infer.settings_text import config_yaml
 from robot_infer.sim.children import Child, free_domain_id, ros_environment
 
 if TYPE_CHECKING:
@@ -127,7 +126,7 @@ def _own_node(config: Config) -> Iterator[Child]:
     before = dict(os.environ)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / 'replay.yaml'
-        file.write_text(yaml.safe_dump({'/**': {'ros__parameters': _parameters(config)}}))
+        file.write_text(config_yaml(config))
         os.environ.update(environment)  # our own DDS participant needs the same
         child = Child('policy node', [
             sys.executable, '-m', 'robot_infer.ros.node', '--ros-args', '--params-file',
@@ -139,16 +138,6 @@ def _own_node(config: Config) -> Iterator[Child]:
             child.stop()
             os.environ.clear()
             os.environ.update(before)
-
-
-def _parameters(config: Config) -> dict[str, dict[str, object]]:
-    """All settings as a parameter file has them, less empty lists, which have no type there."""
-    nested: dict[str, dict[str, object]] = {}
-    for name, value in config.flat().items():
-        if value != ():
-            group, key = name.split('.')
-            nested.setdefault(group, {})[key] = list(value) if isinstance(value, tuple) else value
-    return nested
 
 
 @contextmanager
