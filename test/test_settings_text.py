@@ -68,7 +68,8 @@ def test_values_keep_their_type_in_yaml():
 def test_settings_come_back_from_their_file_as_they_were(tmp_path: Path, text: str):
     config = Config.from_flat({
         'instruction.text': text, 'cameras.names': ('left', 'yes'), 'realtime.time_slice_s': 1e-5,
-        'control.action_low': (-1.0, 2e-7), 'state.joints': ('a', 'b')})
+        'control.action_low': (-1.0, 2e-7), 'control.action_high': (1.0, 1e10),
+        'state.joints': ('a', 'b')})
     file = tmp_path / 'own.yaml'
     file.write_text(config_yaml(config))
     assert Config.from_yaml(file) == config
