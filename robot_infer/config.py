@@ -124,6 +124,9 @@ class CacheSettings(_Group):
         'at configure.', unit='bytes', low=1)
     page_tokens: int = _setting(
         64, 'Tokens per page of keys and values.', unit='tokens', low=1, high=1024)
+    kv_format: Literal['auto', 'int8', 'fp8', 'int4'] = _setting(
+        'auto', 'Format of the pages: auto is that of policy.dtype; int8 and fp8 take half of '
+        'bf16, int4 a third, at an error. fp8 is for GPUs from sm_89 on, and slow on a CPU.')
     embeddings_per_camera: int = _setting(
         4, 'Image embeddings kept per camera, found again by the frame\'s digest.',
         unit='frames', low=1, high=1024)

@@ -55,6 +55,7 @@ from robot_infer.policies.base import Policy, Prepared
 from robot_infer.policies.smolvla import SmolVLAPolicy
 from robot_infer.types import ActionChunk, Frame, Observation, RobotState, StepBudget, StepReport
 from robot_infer_kernels import which_backend
+from robot_infer_kernels.pages import refusal
 
 DEMO_CHECKPOINT = Path(__file__).parent / 'assets' / 'demo_policy'
 FULL_CHUNK = StepBudget()
@@ -74,9 +75,11 @@ class Engine:
         if self._device.type == 'cpu':
             refuse_more_than(psutil.virtual_memory().available, plan)
         shape, page_tokens = policy.prefix_shape, config.cache.page_tokens
+        kv_format = config.cache.kv_format
         self._storage = KVStorage(
             shape.num_planes, plan.num_blocks, page_tokens, shape.num_kv_heads, shape.head_dim,
-            shape.dtype, self._device, poison=config.cache.check_invariants)
+            shape.dtype, self._device, poison=config.cache.check_invariants,
+            kv_format='plain' if kv_format == 'auto' else kv_format)
         pool = BlockPool(plan.num_blocks)
         self._cache = PagedCache(
             self._storage, pool, PrefixIndex(pool, page_tokens), plan.blocks_per_sequence)
@@ -95,7 +98,8 @@ class Engine:
             device=str(self._device), threads=torch.get_num_threads(),
             warm_up_s=time.monotonic() - started, memory=plan.lines,
             taken_bytes=self._storage.nbytes + self._embeddings.nbytes,
-            realtime=(spinning(config.realtime.cuda_spin, self._device),))
+            realtime=(spinning(config.realtime.cuda_spin, self._device),),
+            kv_format=config.policy.dtype if kv_format == 'auto' else kv_format)
 
     @classmethod
     def from_config(cls, config: Config) -> Engine:
@@ -108,6 +112,8 @@ class Engine:
         torch.set_num_threads(settings.threads or max(1, (os.cpu_count() or 2) - 1))
         if config.realtime.cuda_spin:
             ask_to_spin()  # before anything is on the device
+        device = _device(settings.device)
+        _refuse_format(config.cache.kv_format, device)
         folder = CheckpointFolder(settings.checkpoint or DEMO_CHECKPOINT)
         if folder.family not in _FAMILIES:
             raise CheckpointError(
@@ -115,9 +121,10 @@ class Engine:
                 + ' or '.join(_FAMILIES), got=f'type {folder.family}',
                 remedy='Other families are not supported by this version.')
         policy = _FAMILIES[folder.family](
-            folder, dtype=_DTYPES[settings.dtype], device=_device(settings.device),
+            folder, dtype=_DTYPES[settings.dtype], device=device,
             horizon=settings.horizon, denoise_steps=settings.denoise_steps,
-            fewer_steps=config.inference.min_denoise_steps, noise_seed=settings.seed)
+            fewer_steps=config.inference.min_denoise_steps, noise_seed=settings.seed,
+            kv_format=config.cache.kv_format)
         if len(config.state.joints) != policy.state_dim:
             raise StateError(
                 'parameter state.joints', expected=f'{policy.state_dim} joint names, as the '
@@ -288,6 +295,14 @@ def _device(name: str) -> torch.device:
                           'and the attention kernels run on: cpu in this version',
                           got=f'{name} ({error})'.split('\n')[0], remedy='Use cpu.') from error
     return device
+
+
+def _refuse_format(kv_format: str, device: torch.device) -> None:
+    """Refuse pages of a format that the device is not offered."""
+    words = '' if kv_format == 'auto' else refusal(kv_format, device)
+    if words:
+        raise ConfigError('parameter cache.kv_format', expected='a format that this device is '
+                          f'offered: {words}', got=kv_format, remedy='Use int8, or auto.')
 
 
 def _bind_cameras(config: Config, inputs: tuple[str, ...]) -> dict[str, str]:

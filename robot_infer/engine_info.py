@@ -27,6 +27,7 @@ class EngineInfo:
     """What was loaded, for status, reports and checks against the configuration.
 
     :param denoise_steps: Euler steps of a full action head.
+    :param kv_format: of the pages: fp32, bf16, int8, fp8 or int4.
     :param memory: what was planned. taken_bytes: what was taken for it.
     :param realtime: what was asked of the device for real time, obtained or not.
     """
@@ -45,3 +46,4 @@ class EngineInfo:
     memory: tuple[MemoryLine, ...]
     realtime: tuple[Outcome, ...] = ()
     taken_bytes: int = 0
+    kv_format: str = ''

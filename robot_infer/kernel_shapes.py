@@ -43,5 +43,6 @@ def configured_shape(config: Config) -> Shape:
         head_dim=shape.attention.head_dim, dtype=config.policy.dtype,
         page_tokens=config.cache.page_tokens,
         suffix_tokens=config.policy.horizon or shape.horizon, prefix_tokens=shape.prefix_tokens,
+        formats=() if config.cache.kv_format == 'auto' else (config.cache.kv_format,),
         widths=(shape.width, shape.expert_width),
         hidden=tuple(tensors.shape(name)[0] for name in _GATES))

@@ -29,9 +29,10 @@ import math
 from typing import Protocol
 
 from robot_infer.config import CacheSettings
-from robot_infer.errors import BudgetError
+from robot_infer.errors import BudgetError, ConfigError
 
 LIVE_PREFIXES = 2
+_INT4_GROUP = 32  # elements that share a scale
 
 
 @dataclass(frozen=True)
@@ -71,12 +72,13 @@ def plan_pages(shape: _Shape, num_cameras: int, horizon: int, cache: CacheSettin
     """Lay out the budget.
 
     :param shape: of a policy's prefix (policies.base.PrefixShape).
+    :raises ConfigError: where `cache.kv_format` is not for heads of this policy's size.
     :raises BudgetError: where `cache.budget_bytes` is too small, with the arithmetic.
     """
     value_bytes = shape.dtype.itemsize  # type: ignore[attr-defined]
     page = cache.page_tokens
-    block_bytes = (
-        shape.num_planes * 2 * page * shape.num_kv_heads * shape.head_dim * value_bytes)
+    head_bytes, head_words = _head_bytes(cache.kv_format, shape.head_dim, value_bytes)
+    block_bytes = shape.num_planes * 2 * page * shape.num_kv_heads * head_bytes
     prefix_blocks = math.ceil(shape.max_prefix / page)
     suffix_blocks = math.ceil(horizon / page) + 1
     needed = LIVE_PREFIXES * (prefix_blocks + 1) + suffix_blocks
@@ -84,7 +86,7 @@ def plan_pages(shape: _Shape, num_cameras: int, horizon: int, cache: CacheSettin
                        * shape.width * value_bytes)
     num_blocks = (cache.budget_bytes - embedding_bytes) // block_bytes
     per_block = (f'{shape.num_planes} planes x 2 x {page} tokens x {shape.num_kv_heads} heads x '
-                 f'{shape.head_dim} x {value_bytes} bytes = {block_bytes} bytes a page')
+                 f'{head_words} = {block_bytes} bytes a page')
     embeddings = (f'{num_cameras} cameras x {cache.embeddings_per_camera} frames x '
                   f'{shape.image_tokens} tokens x {shape.width} x {value_bytes} bytes')
     if num_blocks < needed:
@@ -95,12 +97,28 @@ def plan_pages(shape: _Shape, num_cameras: int, horizon: int, cache: CacheSettin
             f'each, {suffix_blocks} pages for {horizon} action tokens, so {needed} pages; '
             f'{per_block}; and {embedding_bytes} bytes of embeddings ({embeddings})',
             got=f'{cache.budget_bytes} bytes', remedy='Raise the budget, or lower '
-            'cache.page_tokens or cache.embeddings_per_camera, or use policy.dtype bf16.')
+            'cache.page_tokens or cache.embeddings_per_camera, or use policy.dtype bf16 or '
+            'cache.kv_format int8.')
     return PagePlan(
         num_blocks=num_blocks, blocks_per_sequence=prefix_blocks + 1 + suffix_blocks,
         lines=(
             MemoryLine('pages', num_blocks * block_bytes, f'{num_blocks} pages; {per_block}'),
             MemoryLine('image embeddings', embedding_bytes, embeddings)))
+
+
+def _head_bytes(kv_format: str, head_dim: int, value_bytes: int) -> tuple[int, str]:
+    """Bytes of one head of one token, codes and scales, and how they come about."""
+    if kv_format == 'auto':
+        return head_dim * value_bytes, f'{head_dim} x {value_bytes} bytes'
+    if kv_format in ('int8', 'fp8'):
+        return head_dim + 4, f'({head_dim} bytes + a scale of 4)'
+    if head_dim % _INT4_GROUP:
+        raise ConfigError(
+            'parameter cache.kv_format', expected=f'auto, int8 or fp8: int4 has a scale for each '
+            f'{_INT4_GROUP} elements, and {head_dim}, the size of this policy\'s heads, is no '
+            'multiple of that', got=kv_format, remedy='Use int8.')
+    groups = head_dim // _INT4_GROUP
+    return head_dim // 2 + 2 * groups, f'({head_dim // 2} bytes + {groups} scales of 2)'
 
 
 def refuse_more_than(available_bytes: int, plan: PagePlan) -> None:

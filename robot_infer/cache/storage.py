@@ -25,20 +25,25 @@ import math
 
 import torch
 
+from robot_infer_kernels.pages import Plane, QuantisedPlane, format_of, zero_plane
+
 
 class KVStorage:
     """Keys and values of all blocks, in `num_planes` planes (one a layer, or what a policy needs).
 
     One tensor (num_planes, 2, num_blocks, page_tokens, num_kv_heads, head_dim); a plane is
-    contiguous and token-major, so a run of neighbouring blocks is one strided view.
+    contiguous and token-major, so a run of neighbouring blocks is one strided view. Quantised
+    pages are two such tensors, codes and scales (robot_infer_kernels.pages).
 
+    :param dtype: of plain pages.
+    :param kv_format: 'plain', or 'int8', 'fp8' or 'int4'.
     :param poison: fill fresh blocks with NaN, so that a read of what was never written shows.
     """
 
     def __init__(
         self, num_planes: int, num_blocks: int, page_tokens: int, num_kv_heads: int,
         head_dim: int, dtype: torch.dtype, device: torch.device | str = 'cpu',
-        poison: bool = False,
+        poison: bool = False, kv_format: str = 'plain',
     ) -> None:
         shape = (num_planes, 2, num_blocks, page_tokens, num_kv_heads, head_dim)
         if min(shape) < 1:
@@ -47,48 +52,64 @@ class KVStorage:
         self.num_planes, self.num_blocks, self.page_tokens = num_planes, num_blocks, page_tokens
         self.poison = poison
         # Filled, not just reserved: the operating system hands pages out at the first write.
-        self._data = torch.empty(shape, dtype=dtype, device=device)
-        self._data.fill_(math.nan if poison else 0.0)
-        self._planes = tuple(self._data.unbind(0))
+        self._pages = pages = zero_plane(shape, kv_format, dtype, device)
+        quantised = isinstance(pages, QuantisedPlane)
+        # What is moved byte for byte, all of it (num_planes, 2, num_blocks, page_tokens, ...).
+        self._parts = (pages.raw(), pages.scales) if quantised else (pages,)
+        self._planes: tuple[Plane, ...] = (
+            tuple(pages.plane(number) for number in range(num_planes)) if quantised
+            else tuple(pages.unbind(0)))
+        self.refresh(list(range(num_blocks)))
 
     @classmethod
     def bytes_per_block(cls, num_planes: int, page_tokens: int, num_kv_heads: int, head_dim: int,
-                        dtype: torch.dtype) -> int:
-        """Bytes one block takes in all planes, keys and values."""
-        return num_planes * 2 * page_tokens * num_kv_heads * head_dim * dtype.itemsize
+                        dtype: torch.dtype, kv_format: str = 'plain') -> int:
+        """Bytes one block takes in all planes, keys and values, scales included."""
+        head_bytes = (head_dim * dtype.itemsize if kv_format == 'plain'
+                      else format_of(kv_format).head_bytes(head_dim))
+        return num_planes * 2 * page_tokens * num_kv_heads * head_bytes
 
     @property
     def nbytes(self) -> int:
         """Bytes taken."""
-        return self._data.nbytes
+        return self._pages.nbytes
 
     @property
     def dtype(self) -> torch.dtype:
-        """Type of keys and values."""
-        return self._data.dtype
+        """Type of stored keys and values; of quantised ones that of their codes."""
+        pages = self._pages
+        return pages.values.dtype if isinstance(pages, QuantisedPlane) else pages.dtype
 
     @property
     def device(self) -> torch.device:
         """Where keys and values lie."""
-        return self._data.device
+        return self._pages.device
 
-    def plane(self, number: int) -> torch.Tensor:
+    def plane(self, number: int) -> Plane:
         """Keys and values of one plane: (2, num_blocks, page_tokens, num_kv_heads, head_dim)."""
         return self._planes[number]
 
     def copy_block(self, source: int, target: int, num_tokens: int | None = None) -> None:
         """Copy the first `num_tokens` tokens of a block (None: all of them), in all planes."""
-        self._data[:, :, target, :num_tokens].copy_(self._data[:, :, source, :num_tokens])
+        for part in self._parts:
+            part[:, :, target, :num_tokens].copy_(part[:, :, source, :num_tokens])
 
     def fingerprint(self, block: int, num_tokens: int) -> bytes:
         """Digest of the first tokens of a block, in all planes (for checks)."""
-        content = self._data[:, :, block, :num_tokens].contiguous().view(torch.uint8)
-        return hashlib.blake2b(content.cpu().numpy().tobytes(), digest_size=16).digest()
+        digest = hashlib.blake2b(digest_size=16)
+        for part in self._parts:
+            content = part[:, :, block, :num_tokens].contiguous().view(torch.uint8)
+            digest.update(content.cpu().numpy().tobytes())
+        return digest.digest()
 
     def refresh(self, blocks: list[int]) -> None:
         """Poison freshly taken blocks; does nothing without `poison`."""
-        if self.poison and blocks:
-            self._data[:, :, blocks] = math.nan
+        if not self.poison or not blocks:
+            return
+        if isinstance(self._pages, QuantisedPlane):
+            self._pages.poison(blocks)
+        else:
+            self._pages[:, :, blocks] = math.nan
 
 
 class BlockTable:

@@ -52,6 +52,7 @@ from robot_infer.prompt.layout import Layout, Segment
 from robot_infer.prompt.tokenizer import InstructionTokenizer
 from robot_infer.types import Observation
 from robot_infer_kernels import AttentionPlan, append_kv, plan_attention, planned_attention
+from robot_infer_kernels.pages import Plane
 
 # Part of every cache key: raise it when preprocessing or the meaning of a page changes.
 _PAGE_VERSION = b'smolvla-1'
@@ -69,7 +70,7 @@ class Place:
     keys and values of its own; None where it has none.
     """
 
-    kv: Tensor
+    kv: Plane
     plan: AttentionPlan
     rotation: Rotation
     slots: Tensor | None = None
@@ -84,6 +85,7 @@ class SmolVLAPolicy:
     def __init__(
         self, folder: CheckpointFolder, *, dtype: torch.dtype, device: torch.device,
         horizon: int = 0, denoise_steps: int = 0, fewer_steps: int = 0, noise_seed: int = 0,
+        kv_format: str = 'auto',
     ) -> None:
         """Read the checkpoint.
 
@@ -91,6 +93,7 @@ class SmolVLAPolicy:
             the head of the full one.
         :param denoise_steps: Euler steps, 0 for the checkpoint's own.
         :param fewer_steps: a smaller count that `act` may be asked for too; 0 for none.
+        :param kv_format: of the pages that it will be given; auto: plain, in `dtype`.
         :raises CheckpointError: see robot_infer.models; nothing is guessed.
         """
         self.shape = shape = read_shape(folder)
@@ -128,7 +131,7 @@ class SmolVLAPolicy:
             shape.attention.head_dim, self.prefix_shape.max_prefix + shape.horizon, device)
         self._scale = shape.attention.head_dim ** -0.5
         self._noise_seed = noise_seed
-        self._domain = self._describe(folder, dtype)
+        self._domain = self._describe(folder, dtype, kv_format)
 
     # --- layout ---------------------------------------------------------------------------------
 
@@ -310,11 +313,12 @@ class SmolVLAPolicy:
         return (tuple(self._tokenizer.special_id(token) for token in _IMAGE_START),
                 tuple(self._tokenizer.special_id(token) for token in _IMAGE_END))
 
-    def _describe(self, folder: CheckpointFolder, dtype: torch.dtype) -> bytes:
-        """What all page keys share: weights, dtype, device, preprocessing, inputs and order."""
+    def _describe(self, folder: CheckpointFolder, dtype: torch.dtype, kv_format: str) -> bytes:
+        """What all page keys share: weights, dtype, format, device, preprocessing, inputs, order.
+        """
         digest = hashlib.sha256(_PAGE_VERSION)
         digest.update(folder.weights_digest())
-        digest.update(repr((self.shape, str(dtype), str(self._device))).encode())
+        digest.update(repr((self.shape, str(dtype), kv_format, str(self._device))).encode())
         return digest.digest()
 
 

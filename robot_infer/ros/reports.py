@@ -95,8 +95,8 @@ class Reports:
             return NodeStatus(name, state, failure, {}, None, resident_bytes(), enabled)
         info = session.info
         policy = {name: str(getattr(info, name)) for name in (
-            'family', 'checkpoint', 'dtype', 'device', 'threads', 'state_dim', 'action_dim',
-            'horizon')}
+            'family', 'checkpoint', 'dtype', 'kv_format', 'device', 'threads', 'state_dim',
+            'action_dim', 'horizon')}
         memory = diagnostics.Memory(
             {line.name: line.num_bytes for line in info.memory}, info.taken_bytes,
             session.ready_bytes)

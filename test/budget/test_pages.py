@@ -27,7 +27,7 @@ import torch
 from robot_infer.budget.pages import plan_pages, refuse_more_than
 from robot_infer.cache import BlockPool, KVStorage, PagedCache, PrefixIndex
 from robot_infer.config import CacheSettings
-from robot_infer.errors import BudgetError
+from robot_infer.errors import BudgetError, ConfigError
 from robot_infer.policies.base import PrefixShape
 from robot_infer.types import PageKey
 
@@ -43,6 +43,26 @@ def test_smolvla_arithmetic_by_hand():
     assert plan.num_blocks == (100_000_000 - embeddings) // block
     assert [line.num_bytes for line in plan.lines] == [plan.num_blocks * block, embeddings]
     assert sum(line.num_bytes for line in plan.lines) <= 100_000_000
+
+
+@pytest.mark.parametrize('kv_format,head_bytes,words', [
+    ('int8', 68, '(64 bytes + a scale of 4)'), ('fp8', 68, '(64 bytes + a scale of 4)'),
+    ('int4', 36, '(32 bytes + 2 scales of 2)')])
+def test_quantised_pages_are_counted_with_their_scales(kv_format, head_bytes, words):
+    cache = CacheSettings(budget_bytes=100_000_000, page_tokens=64, kv_format=kv_format)
+    plan = plan_pages(SMOLVLA, num_cameras=2, horizon=50, cache=cache)
+    block = 24 * 2 * 64 * 5 * head_bytes
+    assert block == KVStorage.bytes_per_block(24, 64, 5, 64, torch.bfloat16, kv_format)
+    assert plan.num_blocks == (100_000_000 - plan.lines[1].num_bytes) // block
+    assert plan.lines[0].num_bytes == plan.num_blocks * block
+    assert plan.lines[1].num_bytes == 2 * 4 * 64 * 960 * 2  # embeddings stay in bf16
+    assert words in plan.lines[0].arithmetic and f'= {block} bytes a page' in (
+        plan.lines[0].arithmetic)
+
+
+def test_int4_of_heads_that_are_no_whole_groups_is_refused():
+    with pytest.raises(ConfigError, match='cache.kv_format: expected auto, int8 or fp8.*and 72'):
+        plan_pages(replace(SMOLVLA, head_dim=72), 2, 50, CacheSettings(kv_format='int4'))
 
 
 def test_too_small_a_budget_fails_with_the_arithmetic_and_the_named_sum_is_enough():

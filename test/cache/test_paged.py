@@ -31,6 +31,8 @@ from robot_infer.cache import (
     PrefixIndex,
     Sequence,
 )
+from robot_infer_kernels import append_kv
+from robot_infer_kernels.pages import read_blocks
 
 PAGE = 4
 
@@ -62,6 +64,28 @@ def test_what_was_computed_is_not_computed_again(make_cache):
     stats = cache.stats
     assert (stats.opens, stats.hits, stats.tokens_hit) == (6, 4, 9 + 9 + 4 + 9)
     assert stats.pages_used == 0 and stats.sequences == 0
+
+
+@pytest.mark.parametrize('name', ['int8', 'fp8', 'int4'])
+def test_quantised_pages_are_found_copied_and_watched_as_plain_ones_are(name):
+    storage, pool = KVStorage(2, 12, PAGE, 1, 32, torch.float32, poison=True,
+                              kv_format=name), BlockPool(12)
+    cache = PagedCache(storage, pool, PrefixIndex(pool, PAGE), 6)
+    first, _ = run(cache, 'abcdefghij', 9)
+    slots = torch.tensor([first.blocks[t // PAGE] * PAGE + t % PAGE for t in range(10)])
+    for number in range(2):
+        append_kv(*torch.randn(2, 10, 1, 32), storage.plane(number), slots)
+    cache.clear()
+    cache.publish(first, edges('abcdefghij', 9))
+    second, computed = run(cache, 'abcdefghiX', 9)
+    assert computed == 1 and second.blocks[2] != first.blocks[2] and cache.stats.copies == 1
+    plane = storage.plane(1)
+    copied, source = (read_blocks(plane, [each.blocks[2]], torch.float64)[:, 0, :1]
+                      for each in (second, first))
+    assert torch.equal(copied, source) and bool(source.isfinite().all())
+    plane.scales[0, first.blocks[0], 0] = 3.0
+    with pytest.raises(AssertionError, match=f'block {first.blocks[0]} was written'):
+        cache.invariants()
 
 
 def test_two_prefixes_alive_share_their_pages(make_cache):

@@ -20,6 +20,8 @@ import pytest
 import torch
 
 from robot_infer.cache import BlockTable, KVStorage
+from robot_infer_kernels import append_kv
+from robot_infer_kernels.pages import FORMATS, read_blocks
 
 
 @pytest.mark.parametrize('dtype,itemsize', [(torch.float32, 4), (torch.bfloat16, 2)])
@@ -77,6 +79,58 @@ def test_a_fingerprint_changes_with_any_plane_and_not_behind_its_tokens():
     assert storage.fingerprint(1, 3) == before
     storage.plane(1)[1, 1, 2, 0, 7] = 5.0
     assert storage.fingerprint(1, 3) != before
+
+
+@pytest.mark.parametrize('name,head_bytes', [('int8', 36), ('fp8', 36), ('int4', 18)])
+def test_bytes_of_quantised_pages_count_their_scales(name, head_bytes):
+    storage = KVStorage(3, 7, 16, 2, 32, torch.float32, kv_format=name)
+    a_block = KVStorage.bytes_per_block(3, 16, 2, 32, torch.float32, name)
+    assert a_block == 3 * 2 * 16 * 2 * head_bytes and storage.nbytes == 7 * a_block
+    assert storage.plane(1).shape == (2, 7, 16, 2, 32) and storage.dtype == FORMATS[name].dtype
+    assert not storage.plane(2).scales.any()
+
+
+@pytest.mark.parametrize('num_tokens', [None, 1, 3])
+@pytest.mark.parametrize('name', FORMATS)
+def test_a_quantised_block_is_copied_with_its_scales(name, num_tokens):
+    storage = KVStorage(3, 5, 4, 2, 32, torch.float32, poison=True, kv_format=name)
+    for number in range(3):
+        append_kv(*torch.randn(2, 4, 2, 32), storage.plane(number), torch.arange(4, 8))
+    storage.copy_block(1, 3, num_tokens)
+    copied = 4 if num_tokens is None else num_tokens
+    for number in range(3):
+        source, target, *rest = (read_blocks(storage.plane(number), [block], torch.float64)[:, 0]
+                                 for block in (1, 3, 0, 2, 4))
+        assert torch.equal(target[:, :copied], source[:, :copied]) and source.isfinite().all()
+        assert all(bool(page.isnan().all()) for page in (target[:, copied:], *rest))
+    assert storage.fingerprint(1, copied) == storage.fingerprint(3, copied)
+
+
+@pytest.mark.parametrize('name', FORMATS)
+def test_a_fingerprint_of_a_quantised_block_changes_with_codes_and_with_scales(name):
+    storage = KVStorage(2, 3, 4, 1, 32, torch.float32, kv_format=name)
+    before = storage.fingerprint(1, 3)
+    plane = storage.plane(1)
+    plane.scales[1, 1, 3] = 1.0
+    plane.raw()[1, 2] = 1
+    assert storage.fingerprint(1, 3) == before
+    plane.scales[1, 1, 2] = 1.0
+    after = storage.fingerprint(1, 3)
+    plane.raw()[0, 1, 0, 0, 5] = 1
+    assert len({before, after, storage.fingerprint(1, 3)}) == 3
+
+
+def test_fresh_quantised_blocks_are_poisoned_on_request_only():
+    for name in FORMATS:
+        poisoned, plain = (KVStorage(2, 3, 4, 1, 32, torch.float32, poison=poison, kv_format=name)
+                           for poison in (True, False))
+        for storage in (poisoned, plain):
+            append_kv(*torch.ones(2, 12, 1, 32), storage.plane(1), torch.arange(12))
+            storage.refresh([2])
+            storage.refresh([])
+        read = read_blocks(poisoned.plane(1), range(3), torch.float64)
+        assert bool(read[:, 2].isnan().all()) and not read[:, :2].isnan().any()
+        assert bool(read_blocks(plain.plane(1), range(3), torch.float64).isfinite().all())
 
 
 def test_an_empty_size_is_refused():
