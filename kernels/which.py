@@ -22,12 +22,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-import importlib.util
 
 import torch
 
 from robot_infer_kernels import pages
 from robot_infer_kernels.attention import which_backend, why_no_triton
+from robot_infer_kernels.cpu import native
 from robot_infer_kernels.gpu.check import triton_version
 from robot_infer_kernels.gpu.targets import TARGETS
 
@@ -96,15 +96,6 @@ def triton_words() -> str:
                              if missing else 'compiles and runs the kernels here')
 
 
-def native_words() -> tuple[bool, str]:
-    """Whether the C++ kernel of the CPU backend is there, and what that means."""
-    if importlib.util.find_spec('robot_infer_kernels.cpu.native') is None:
-        return False, 'not part of this build; torch runs attention on the CPU'
-    from robot_infer_kernels.cpu import native
-
-    return native.describe()
-
-
 def _choice(operation: str, device: torch.device) -> Choice:
     try:
         backend = which_backend(device)
@@ -116,5 +107,5 @@ def _choice(operation: str, device: torch.device) -> Choice:
     if backend == 'triton':
         return Choice(operation, 'triton', f'{device} is a GPU from sm_80 on, and Triton is there')
     if operation == 'paged_attention':
-        return Choice(operation, 'cpu', native_words()[1])
+        return Choice(operation, 'cpu', native.describe()[1])
     return Choice(operation, 'cpu', f'{device}: torch operations')

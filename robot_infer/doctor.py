@@ -259,8 +259,8 @@ def _kernels() -> Finding:
     if isinstance(torch, str) or isinstance(which, str):
         return Finding('kernels', 'missing', 'unknown without torch' if isinstance(torch, str)
                        else which, 'See torch and backends above.')
-    native, words = which.native_words()
-    found = f'C++ kernel: {words}; triton: {which.triton_words()}'
+    native, words = importlib.import_module('robot_infer_kernels.cpu.native').describe()
+    found = f'{words}; triton: {which.triton_words()}'
     if not which.triton_version():
         remedy = importlib.import_module('robot_infer_kernels.gpu.check').HOW_TO_GET_TRITON
         return Finding('kernels', 'note', found, 'Only for a GPU, or to check for one: '

@@ -23,6 +23,7 @@ import torch
 
 from robot_infer.errors import ConfigError
 from robot_infer_kernels import which
+from robot_infer_kernels.cpu import native
 
 
 def explain(device_name: str, console: Console) -> bool:
@@ -39,12 +40,11 @@ def explain(device_name: str, console: Console) -> bool:
         backend = choice.backend or '[bold red]none[/]'
         table.add_row(choice.operation, backend, choice.why)
     console.print(table)
-    there, words = which.native_words()
-    offered = [each for each in which.formats(device)]
+    offered = list(which.formats(device))
     for name, value in (
             ('GPU', which.chip_words(device if device.type == 'cuda' else torch.device('cuda'))),
             ('triton', which.triton_words()),
-            ('C++ kernel', words if there else f'not there: {words}'),
+            ('attention on a CPU', native.describe()[1]),
             ('page formats', ', '.join(each.name for each in offered if each.offered))):
         console.print(f'{name}: {value}', markup=False, soft_wrap=True)
     for each in offered:

@@ -136,7 +136,7 @@ def test_which_names_a_backend_and_a_reason_for_every_operation():
         row, = re.findall(rf'^ +{operation} +(.*)$', result.output, re.MULTILINE)
         backend, reason = row.split(maxsplit=1)
         assert backend == 'cpu' and reason.strip()
-    for line in ('GPU: ', 'triton: ', 'C++ kernel: ', 'page formats: fp32, bf16'):
+    for line in ('GPU: ', 'triton: ', 'attention on a CPU: ', 'page formats: fp32, bf16'):
         assert re.search(f'^{re.escape(line)}.+', result.output, re.MULTILINE), result.output
 
 
