@@ -22,8 +22,8 @@ export ROS_LOG_DIR := $(CURDIR)/log
 export AMENT_PREFIX_PATH := $(CURDIR)/$(VENV)$(if $(AMENT_PREFIX_PATH),:$(AMENT_PREFIX_PATH))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-eval test doctor bench-step bench-pool bench-kernels bench-replay bench-node \
-	bench-cycles soak check-package kernel-figures parameters lint clean
+.PHONY: help setup demo demo-eval test doctor bench-step bench-pool bench-kernels bench-linear bench-replay \
+	bench-node bench-cycles soak check-package kernel-figures parameters lint clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ bench-step: $(STAMP)  ## time one inference step: cold, same frames with a new s
 
 bench-pool: $(STAMP)  ## time take and release of pages in small and large pools
 	$(PYTHON_IN) tools/bench/bench_pool.py $(ARGS)
+
+bench-linear: $(STAMP)  ## weights in 8 and 4 bits: time and error of projections and of whole steps
+	$(PYTHON_IN) tools/bench/bench_linear.py $(ARGS)
 
 bench-kernels: $(STAMP)  ## attention over pages on the CPU, beside SDPA, gathering, and the memory
 	$(PYTHON_IN) tools/bench/bench_kernels.py $(ARGS)

@@ -57,6 +57,9 @@ class PolicySettings(_Group):
         '', 'LeRobot checkpoint folder; empty means the demo policy that ships with the package.')
     dtype: Literal['fp32', 'bf16'] = _setting(
         'fp32', 'Precision of weights and pages. fp32 is exact against the reference.')
+    weights: Literal['as_loaded', 'int8', 'int4'] = _setting(
+        'as_loaded', 'Form of the large weights: as_loaded is that of policy.dtype; on a CPU also '
+        'int8, a quarter of fp32, and int4, less than a sixth, at an error.')
     device: str = _setting(
         'cpu', 'Torch device the policy runs on; cpu is the one this version has kernels for.')
     threads: int = _setting(

@@ -31,6 +31,7 @@ import psutil
 import torch
 
 from robot_infer.budget.pages import plan_pages, refuse_more_than
+from robot_infer.budget.weights import weight_lines
 from robot_infer.cache import (
     BlockPool,
     CacheStats,
@@ -99,7 +100,8 @@ class Engine:
             warm_up_s=time.monotonic() - started, memory=plan.lines,
             taken_bytes=self._storage.nbytes + self._embeddings.nbytes,
             realtime=(spinning(config.realtime.cuda_spin, self._device),),
-            kv_format=config.policy.dtype if kv_format == 'auto' else kv_format)
+            kv_format=config.policy.dtype if kv_format == 'auto' else kv_format,
+            weights=weight_lines(policy.weights))
 
     @classmethod
     def from_config(cls, config: Config) -> Engine:
@@ -124,7 +126,7 @@ class Engine:
             folder, dtype=_DTYPES[settings.dtype], device=device,
             horizon=settings.horizon, denoise_steps=settings.denoise_steps,
             fewer_steps=config.inference.min_denoise_steps, noise_seed=settings.seed,
-            kv_format=config.cache.kv_format)
+            kv_format=config.cache.kv_format, weights=settings.weights)
         if len(config.state.joints) != policy.state_dim:
             raise StateError(
                 'parameter state.joints', expected=f'{policy.state_dim} joint names, as the '

@@ -29,6 +29,7 @@ class EngineInfo:
     :param denoise_steps: Euler steps of a full action head.
     :param kv_format: of the pages: fp32, bf16, int8, fp8 or int4.
     :param memory: what was planned. taken_bytes: what was taken for it.
+    :param weights: what quantised weights take, and save; empty where all are as loaded.
     :param realtime: what was asked of the device for real time, obtained or not.
     """
 
@@ -47,3 +48,4 @@ class EngineInfo:
     realtime: tuple[Outcome, ...] = ()
     taken_bytes: int = 0
     kv_format: str = ''
+    weights: tuple[MemoryLine, ...] = ()

@@ -30,8 +30,8 @@ import torch.nn.functional as F
 
 from robot_infer.models.checkpoint import TensorReader
 from robot_infer.models.embedding import Rotation
-from robot_infer.models.linear import Linear
 from robot_infer.models.norm import RMSNorm
+from robot_infer.models.projections import Projection, Projections
 
 
 @dataclass(frozen=True)
@@ -64,13 +64,13 @@ class DecoderLayer:
 
     shape: AttentionShape
     input_norm: RMSNorm
-    qkv: Linear
-    o: Linear
+    qkv: Projection
+    o: Projection
     post_norm: RMSNorm
-    gate_up: Linear
-    down: Linear
-    cross_k: Linear | None = None
-    cross_v: Linear | None = None
+    gate_up: Projection
+    down: Projection
+    cross_k: Projection | None = None
+    cross_v: Projection | None = None
 
     def project(self, x: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor, Tensor]:
         """Norm x: (num_tokens, width) float32 and project it to queries, keys and values.
@@ -103,21 +103,25 @@ class DecoderLayer:
 
 def read_layer(
     tensors: TensorReader, prefix: str, shape: AttentionShape, eps: float, width: int,
-    dtype: torch.dtype, device: torch.device, *, rows: int, cross: bool = False,
+    projections: Projections, *, rows: int, cross: bool = False,
 ) -> DecoderLayer:
     """Take one layer's weights from a checkpoint.
 
+    :param projections: makes them of the weights.
     :param rows: tokens it will usually see at once.
     :param cross: the layer re-projects foreign keys and values instead of its own tokens.
     """
     hidden = tensors.shape(f'{prefix}.mlp.gate_proj.weight')[0]
 
     def take(name: str, *dims: int) -> Tensor:
-        return tensors.take(f'{prefix}.{name}.weight', dims, dtype).to(device)
+        return tensors.take(f'{prefix}.{name}.weight', dims, projections.read_as)
 
     def norm(name: str) -> RMSNorm:
         weight = tensors.take(f'{prefix}.{name}.weight', (width,), torch.float32)
-        return RMSNorm.of(weight.to(device), eps)
+        return RMSNorm.of(weight.to(projections.device), eps)
+
+    def make(name: str, weight: Tensor) -> Projection:
+        return projections.make(f'{prefix}.{name}', weight, rows=rows)
 
     kv_input = shape.kv_width if cross else width
     q = take('self_attn.q_proj', shape.q_width, width)
@@ -128,10 +132,10 @@ def read_layer(
     return DecoderLayer(
         shape=shape,
         input_norm=norm('input_layernorm'),
-        qkv=Linear(q if cross else torch.cat([q, k, v]), rows=rows),
-        o=Linear(take('self_attn.o_proj', width, shape.q_width), rows=rows),
+        qkv=make('self_attn.qkv', q if cross else torch.cat([q, k, v])),
+        o=make('self_attn.o_proj', take('self_attn.o_proj', width, shape.q_width)),
         post_norm=norm('post_attention_layernorm'),
-        gate_up=Linear(gate_up, rows=rows),
-        down=Linear(take('mlp.down_proj', width, hidden), rows=rows),
-        cross_k=Linear(k, rows=rows) if cross else None,
-        cross_v=Linear(v, rows=rows) if cross else None)
+        gate_up=make('mlp.gate_up', gate_up),
+        down=make('mlp.down_proj', take('mlp.down_proj', width, hidden)),
+        cross_k=make('self_attn.k_proj', k) if cross else None,
+        cross_v=make('self_attn.v_proj', v) if cross else None)

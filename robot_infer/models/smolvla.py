@@ -33,6 +33,7 @@ from robot_infer.models.decoder import DecoderLayer, read_layer
 from robot_infer.models.embedding import Rotation, time_embeddings
 from robot_infer.models.linear import Linear
 from robot_infer.models.norm import RMSNorm
+from robot_infer.models.projections import Projection, Projections
 from robot_infer.models.shapes import SmolVLAShape
 from robot_infer.models.vision import VisionEncoder, read_vision
 
@@ -49,7 +50,7 @@ class KeyValueLayer:
     """
 
     norm: RMSNorm
-    kv: Linear
+    kv: Projection
     num_kv_heads: int
     head_dim: int
 
@@ -96,27 +97,27 @@ class SmolVLAModel:
 
 def read_smolvla(
     folder: CheckpointFolder, shape: SmolVLAShape, denoise_steps: tuple[int, ...],
-    dtype: torch.dtype, device: torch.device,
+    projections: Projections,
 ) -> SmolVLAModel:
     """Load a SmolVLA.
 
     :param denoise_steps: every number of denoising steps there may be.
-    :param dtype: of vision encoder, language model and expert layers; the projections in and out
-        of the action space stay float32, as in the reference.
+    :param projections: dtype and form of vision encoder, language model and expert layers; the
+        projections in and out of the action space stay float32, as in the reference.
     :raises CheckpointError: where a tensor is missing, misshapen, or has no place here.
     """
-    tensors = folder.tensors()
+    tensors, dtype, device = folder.tensors(), projections.dtype, projections.device
     attention, width, last = shape.attention, shape.width, shape.num_layers - 1
 
     def prefix_layer(number: int) -> DecoderLayer:
         return read_layer(
-            tensors, f'{_TEXT}.layers.{number}', attention, shape.eps, width, dtype, device,
+            tensors, f'{_TEXT}.layers.{number}', attention, shape.eps, width, projections,
             rows=shape.prefix_tokens)
 
     def expert_layer(number: int) -> DecoderLayer:
         return read_layer(
             tensors, f'{_EXPERT}.layers.{number}', attention, shape.eps, shape.expert_width,
-            dtype, device, rows=shape.horizon, cross=not shape.is_self_layer(number))
+            projections, rows=shape.horizon, cross=not shape.is_self_layer(number))
 
     def plain(name: str, *dims: int, rows: int) -> Linear:
         return Linear(
@@ -125,11 +126,11 @@ def read_smolvla(
 
     model = SmolVLAModel(
         shape=shape,
-        vision=read_vision(tensors, _VLM, shape.vision, dtype, device, rows=shape.num_patches),
+        vision=read_vision(tensors, _VLM, shape.vision, projections, rows=shape.num_patches),
         token_embedding=tensors.take(f'{_TEXT}.embed_tokens.weight', (shape.vocab_size, width),
                                      dtype).to(device),
         prefix_layers=tuple(prefix_layer(number) for number in range(last)),
-        last_prefix_layer=_read_last(tensors, shape, dtype, device),
+        last_prefix_layer=_read_last(tensors, shape, projections),
         state=plain('state_proj', width, shape.max_state_dim, rows=1),
         action_embedding=_read_action_embedding(tensors, shape, denoise_steps, device),
         expert_layers=tuple(expert_layer(number) for number in range(shape.num_layers)),
@@ -144,17 +145,17 @@ def read_smolvla(
 
 
 def _read_last(
-    tensors: TensorReader, shape: SmolVLAShape, dtype: torch.dtype, device: torch.device,
+    tensors: TensorReader, shape: SmolVLAShape, projections: Projections,
 ) -> KeyValueLayer:
     name = f'{_TEXT}.layers.{shape.num_layers - 1}'
     heads, width = shape.attention, shape.width
-    k, v = (tensors.take(f'{name}.self_attn.{part}_proj.weight', (heads.kv_width, width), dtype)
-            for part in 'kv')
+    k, v = (tensors.take(f'{name}.self_attn.{part}_proj.weight', (heads.kv_width, width),
+                         projections.read_as) for part in 'kv')
     norm = tensors.take(f'{name}.input_layernorm.weight', (width,), torch.float32)
     return KeyValueLayer(
-        RMSNorm.of(norm.to(device), shape.eps),
-        Linear(torch.cat([k, v]).to(device), rows=shape.prefix_tokens), heads.num_kv_heads,
-        heads.head_dim)
+        RMSNorm.of(norm.to(projections.device), shape.eps),
+        projections.make(f'{name}.self_attn.kv', torch.cat([k, v]), rows=shape.prefix_tokens),
+        heads.num_kv_heads, heads.head_dim)
 
 
 def _read_action_embedding(

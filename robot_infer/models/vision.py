@@ -28,18 +28,18 @@ from torch import Tensor
 import torch.nn.functional as F
 
 from robot_infer.models.checkpoint import TensorReader
-from robot_infer.models.linear import Linear
+from robot_infer.models.projections import Projection, Projections
 from robot_infer.models.shapes import VisionShape
 
 
 @dataclass(frozen=True)
 class _EncoderLayer:
     norm1: tuple[Tensor, Tensor]
-    qkv: Linear
-    out: Linear
+    qkv: Projection
+    out: Projection
     norm2: tuple[Tensor, Tensor]
-    fc1: Linear
-    fc2: Linear
+    fc1: Projection
+    fc2: Projection
 
     def __call__(self, x: Tensor, shape: VisionShape) -> Tensor:
         normed = F.layer_norm(x, (shape.width,), *self.norm1, shape.eps)
@@ -60,7 +60,7 @@ class VisionEncoder:
     positions: Tensor
     layers: tuple[_EncoderLayer, ...]
     post_norm: tuple[Tensor, Tensor]
-    connector: Linear
+    connector: Projection
 
     def tokens_of(self, height: int, width: int) -> int:
         """Prefix tokens an image of this size becomes."""
@@ -102,35 +102,44 @@ class VisionEncoder:
 
 
 def read_vision(
-    tensors: TensorReader, prefix: str, shape: VisionShape, dtype: torch.dtype,
-    device: torch.device, rows: int,
+    tensors: TensorReader, prefix: str, shape: VisionShape, projections: Projections, rows: int,
 ) -> VisionEncoder:
     """Take encoder and connector from a checkpoint; `prefix` ends before `.vision_model`.
 
+    :param projections: makes them of the weights.
     :param rows: patches of an image.
     """
     model, width, hidden = f'{prefix}.vision_model', shape.width, shape.hidden
+    dtype, device = projections.dtype, projections.device
 
     def pair(name: str, *dims: int) -> tuple[Tensor, Tensor]:
         kind = dtype if len(dims) > 1 else torch.float32  # norms stay float32
         return (tensors.take(f'{name}.weight', dims, kind).to(device),
                 tensors.take(f'{name}.bias', dims[:1], kind).to(device))
 
+    def take(name: str, *dims: int) -> tuple[Tensor, Tensor]:
+        return (tensors.take(f'{name}.weight', dims, projections.read_as),
+                tensors.take(f'{name}.bias', dims[:1], projections.read_as))
+
+    def make(name: str, *dims: int) -> Projection:
+        return projections.make(name, *take(name, *dims), rows=rows)
+
     def layer(number: int) -> _EncoderLayer:
         name = f'{model}.encoder.layers.{number}'
-        parts = [pair(f'{name}.self_attn.{part}_proj', width, width) for part in 'qkv']
+        parts = [take(f'{name}.self_attn.{part}_proj', width, width) for part in 'qkv']
         weights, biases = zip(*parts, strict=True)
         return _EncoderLayer(
             norm1=pair(f'{name}.layer_norm1', width),
-            qkv=Linear(torch.cat(weights), torch.cat(biases), rows=rows),
-            out=Linear(*pair(f'{name}.self_attn.out_proj', width, width), rows=rows),
+            qkv=projections.make(f'{name}.self_attn.qkv', torch.cat(weights), torch.cat(biases),
+                                 rows=rows),
+            out=make(f'{name}.self_attn.out_proj', width, width),
             norm2=pair(f'{name}.layer_norm2', width),
-            fc1=Linear(*pair(f'{name}.mlp.fc1', hidden, width), rows=rows),
-            fc2=Linear(*pair(f'{name}.mlp.fc2', width, hidden), rows=rows))
+            fc1=make(f'{name}.mlp.fc1', hidden, width), fc2=make(f'{name}.mlp.fc2', width, hidden))
 
     side, folded = shape.image_size // shape.patch, shape.scale_factor ** 2
-    connector = tensors.take(f'{prefix}.connector.modality_projection.proj.weight',
-                             (shape.text_width, width * folded), dtype)
+    connector = f'{prefix}.connector.modality_projection.proj'
+    weight = tensors.take(f'{connector}.weight', (shape.text_width, width * folded),
+                          projections.read_as)
     return VisionEncoder(
         shape=shape,
         patch=pair(f'{model}.embeddings.patch_embedding', width, 3, shape.patch, shape.patch),
@@ -138,4 +147,4 @@ def read_vision(
                                (side * side, width), dtype).to(device),
         layers=tuple(layer(number) for number in range(shape.num_layers)),
         post_norm=pair(f'{model}.post_layernorm', width),
-        connector=Linear(connector.to(device), rows=rows // folded))
+        connector=projections.make(connector, weight, rows=rows // folded))

@@ -26,6 +26,7 @@ from torch import Tensor
 
 from robot_infer.cache import EmbeddingCache, KVStorage, Sequence
 from robot_infer.camera.preprocess import PreprocessedFrame
+from robot_infer.models.projections import Tally
 from robot_infer.prompt.layout import Layout
 from robot_infer.types import Observation
 
@@ -70,6 +71,7 @@ class Policy(Protocol):
     horizon: int
     denoise_steps: int
     prefix_shape: PrefixShape
+    weights: Tally
 
     def prepare(self, observation: Observation) -> Prepared:
         """Preprocess frames, words and state; raises the named errors of bad input."""

@@ -45,6 +45,7 @@ from robot_infer.camera.preprocess import Preprocessor
 from robot_infer.errors import CheckpointError, ConfigError, InstructionError, StateError
 from robot_infer.models.checkpoint import CheckpointFolder
 from robot_infer.models.embedding import RotaryTable, Rotation
+from robot_infer.models.projections import Projections
 from robot_infer.models.shapes import read_shape
 from robot_infer.models.smolvla import read_smolvla
 from robot_infer.policies.base import PrefixShape, Prepared
@@ -85,7 +86,7 @@ class SmolVLAPolicy:
     def __init__(
         self, folder: CheckpointFolder, *, dtype: torch.dtype, device: torch.device,
         horizon: int = 0, denoise_steps: int = 0, fewer_steps: int = 0, noise_seed: int = 0,
-        kv_format: str = 'auto',
+        kv_format: str = 'auto', weights: str = 'as_loaded',
     ) -> None:
         """Read the checkpoint.
 
@@ -94,6 +95,7 @@ class SmolVLAPolicy:
         :param denoise_steps: Euler steps, 0 for the checkpoint's own.
         :param fewer_steps: a smaller count that `act` may be asked for too; 0 for none.
         :param kv_format: of the pages that it will be given; auto: plain, in `dtype`.
+        :param weights: as_loaded, int8 or int4 (models/projections.py).
         :raises CheckpointError: see robot_infer.models; nothing is guessed.
         """
         self.shape = shape = read_shape(folder)
@@ -112,7 +114,9 @@ class SmolVLAPolicy:
                 got=str(fewer_steps), remedy='0 allows no fewer steps.')
         self._device = device
         counts = (self.denoise_steps, fewer_steps) if fewer_steps else (self.denoise_steps,)
-        self._model = read_smolvla(folder, shape, counts, dtype, device)
+        projections = Projections(dtype, device, weights)
+        self._model = read_smolvla(folder, shape, counts, projections)
+        self.weights = projections.tally
         self._tokenizer = InstructionTokenizer(
             folder.path / 'tokenizer.json', max_tokens=shape.max_prompt_tokens,
             vocab_size=shape.vocab_size)
@@ -318,7 +322,8 @@ class SmolVLAPolicy:
         """
         digest = hashlib.sha256(_PAGE_VERSION)
         digest.update(folder.weights_digest())
-        digest.update(repr((self.shape, str(dtype), kv_format, str(self._device))).encode())
+        digest.update(repr((self.shape, str(dtype), self.weights.form, kv_format,
+                            str(self._device))).encode())
         return digest.digest()
 
 

@@ -97,6 +97,8 @@ class Reports:
         policy = {name: str(getattr(info, name)) for name in (
             'family', 'checkpoint', 'dtype', 'kv_format', 'device', 'threads', 'state_dim',
             'action_dim', 'horizon')}
+        policy['weights'] = '; '.join(f'{line.name}, {line.num_bytes} bytes: {line.arithmetic}'
+                                      for line in info.weights) or 'as_loaded'
         memory = diagnostics.Memory(
             {line.name: line.num_bytes for line in info.memory}, info.taken_bytes,
             session.ready_bytes)

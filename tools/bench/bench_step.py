@@ -41,11 +41,13 @@ import time
 
 from lerobot_child import LeRobotChild, find_python
 import numpy as np
+from numpy.typing import NDArray
 import random_checkpoint
 import torch
 
 from robot_infer.config import Config
 from robot_infer.engine import DEMO_CHECKPOINT, Engine
+from robot_infer.engine_info import EngineInfo
 from robot_infer.models.checkpoint import CheckpointFolder
 from robot_infer.models.shapes import read_shape
 from robot_infer.types import Frame, Observation, RobotState
@@ -77,36 +79,47 @@ class Times:
 
 
 class Steps:
-    """One policy in our engine; every step checks that it computed what its case says."""
+    """One policy in our engine; every step checks that it computed what its case says.
 
-    def __init__(self, checkpoint: Path, threads: int) -> None:
+    Two of one checkpoint see the same observations, whatever their settings.
+    """
+
+    def __init__(self, checkpoint: Path, threads: int, **settings: str) -> None:
         folder = CheckpointFolder(checkpoint)
         shape = read_shape(folder)
         self._sizes = {name: folder.config['input_features'][f'observation.images.{name}']['shape']
                        for name in shape.inputs}
         self._engine = Engine.from_config(Config.from_flat({
             'policy.checkpoint': str(checkpoint), 'policy.threads': threads,
+            **{f'policy.{name}': value for name, value in settings.items()},
             'cameras.names': list(shape.inputs),
             'state.joints': [f'joint_{number}' for number in range(shape.state_dim)]}))
         self._rng = np.random.default_rng(0)
         self._frames, self._state = self._new_frames(), self._new_state()
 
-    def run(self, case: str, times: Times | None = None) -> None:
-        """One step of a case, noted in `times`."""
+    @property
+    def info(self) -> EngineInfo:
+        """What was loaded."""
+        return self._engine.info
+
+    def run(self, case: str, times: Times | None = None) -> NDArray[np.float32]:
+        """One step of a case, noted in `times`; returns its actions."""
         if case == 'cold':
             self._frames = self._new_frames()
         if case != 'nothing new':
             self._state = self._new_state()
         observation = Observation(self._frames, self._state, INSTRUCTION, 0)
         started = time.perf_counter()
-        report = self._engine.step(observation).report
+        chunk = self._engine.step(observation)
         seconds = time.perf_counter() - started
+        report = chunk.report
         computed = report.tokens_total if case == 'cold' else 1
         assert report.tokens_computed == computed, f'{case}: {report.tokens_computed} tokens'
         if times is not None:
             times.seconds.append(seconds)
             for stage, spent in report.stages_s.items():
                 times.stages[stage].append(spent)
+        return chunk.values
 
     def _new_frames(self) -> dict[str, Frame]:
         return {name: Frame(name, self._rng.integers(0, 256, (height, width, 3), np.uint8), 0, 0)
