@@ -46,7 +46,7 @@ def assets():
 
 
 def compiler():
-    """kernels/cpu/build.py: how the C++ kernels are compiled. It imports nothing of the package."""
+    """kernels/cpu/build.py, which compiles the C++ kernels and imports nothing of the package."""
     spec = spec_from_file_location('build_kernels', Path('kernels/cpu/build.py').resolve())
     module = module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look it up

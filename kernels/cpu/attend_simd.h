@@ -132,9 +132,23 @@ inline Vec load(const int8_t* p) {
     const int16x8_t wide = vmovl_s8(vreinterpret_s8_s32(vdup_n_s32(four)));
     return reinterpret_cast<Vec>(vcvtq_f32_s32(vmovl_s16(vget_low_s16(wide))));
 }
+#elif defined(__x86_64__)
+inline Vec load(const bf16* p) {
+    const __m128i bits = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+    return reinterpret_cast<Vec>(_mm_unpacklo_epi16(_mm_setzero_si128(), bits));
+}
+inline Vec load(const int8_t* p) {
+    int32_t four;
+    memcpy(&four, p, sizeof four);
+    __m128i x = _mm_cvtsi32_si128(four);
+    x = _mm_unpacklo_epi8(x, x);
+    x = _mm_srai_epi32(_mm_unpacklo_epi16(x, x), 24);
+    return reinterpret_cast<Vec>(_mm_cvtepi32_ps(x));
+}
 #else
-inline Vec load(const bf16* p) { return Vec{to_float(p[0]), to_float(p[1]), to_float(p[2]),
-                                            to_float(p[3])}; }
+inline Vec load(const bf16* p) {
+    return Vec{to_float(p[0]), to_float(p[1]), to_float(p[2]), to_float(p[3])};
+}
 inline Vec load(const int8_t* p) {
     return __builtin_convertvector(IVec{p[0], p[1], p[2], p[3]}, Vec);
 }

@@ -17,7 +17,7 @@
 What lives here: compilers, flags and file names; it is run by setup.py (which loads this file by
 its path, so it imports nothing of ours) and by hand:
 
-    python -m robot_infer_kernels.cpu.build
+    python -m robot_infer_kernels.cpu
 
 What does not: the choice among the builds, and their use (native.py). A machine without a
 compiler keeps torch's paths; nothing here raises for that.
@@ -35,7 +35,8 @@ import subprocess
 import sys
 
 HERE = Path(__file__).resolve().parent
-SOURCES = ('attend.cpp', 'attend_tiles.h', 'attend_simd.h')
+SOURCES = ('attend.cpp', 'attend_few.h', 'attend_many.h', 'attend_work.h', 'attend_tiles.h',
+           'attend_simd.h')
 # Not -ffast-math: it would forget NaN and infinity, and change rounding for the whole process.
 FLAGS = ('-std=c++17', '-O3', '-shared', '-fPIC', '-fvisibility=hidden', '-fno-math-errno',
          '-fno-trapping-math', '-fno-exceptions', '-fno-rtti', '-ffp-contract=fast', '-w')
@@ -144,7 +145,3 @@ def main() -> int:
         if not outcome.error:
             print(outcome.file)
     return int(all(outcome.error for outcome in outcomes))
-
-
-if __name__ == '__main__':
-    sys.exit(main())
