@@ -46,7 +46,7 @@ from robot_infer_kernels.gpu.targets import TARGETS, Target, find_targets, known
 FAILED = 1
 _COLUMNS = ('kernel', 'case', 'verdict', 'regs', 'spilled', 'shared memory', 'matrix',
             '16 B loads', 'blocks/SM')
-_WIDTH = 110  # where the output goes to no terminal
+_WIDTH = 130  # where the output goes to no terminal
 _VERDICTS = {'ok': 'green', 'not offered': 'yellow'}
 
 
@@ -135,11 +135,8 @@ def show(targets: Sequence[Target], shapes: Sequence[Shape], results: Sequence[R
             found = [result for result in results
                      if (result.target, result.shape) == (target.name, shape.name)]
             console.print(_table(target, shape, found))
-    for result in results:
-        if result.state != 'ok':
-            console.print(f'- {result.target}, {result.shape}, {result.case}'
-                          f'{" (" + result.kernel + ")" if result.kernel else ""}: '
-                          f'{result.state}: {result.words}', markup=False, soft_wrap=True)
+    for line in faults(results):
+        console.print(line, markup=False, soft_wrap=True)
     failed = sum(result.failed for result in results)
     compiled = sum(bool(result.figures) for result in results)
     console.print(f'triton {triton_version()}: {compiled} kernels compiled for '
@@ -147,23 +144,39 @@ def show(targets: Sequence[Target], shapes: Sequence[Shape], results: Sequence[R
                   + (f'{failed} must not be deployed.' if failed else 'all may be deployed.'))
 
 
+def faults(results: Sequence[Result]) -> list[str]:
+    """A line for each thing that is not ok; what is not offered for one reason in one line."""
+    lines: dict[tuple[str, ...], list[str]] = {}
+    for result in results:
+        if result.state != 'ok':
+            about = (f' ({result.kernel})' if result.kernel else '') + f': {result.state}'
+            lines.setdefault((result.target, result.shape, about, result.words), []).extend(
+                result.cases)
+    return [f'- {target}, {shape}, {_few(cases)}{about}: {words}'
+            for (target, shape, about, words), cases in lines.items()]
+
+
+def _few(cases: Sequence[str]) -> str:
+    """The first of some cases, and how many more there are."""
+    return cases[0] if len(cases) == 1 else f'{cases[0]}, and {len(cases) - 1} more'
+
+
 def _table(target: Target, shape: Shape, results: Sequence[Result]) -> Table:
     table = Table(title=f'{target.name} ({target.chip}), {shape.words}', title_justify='left',
                   box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for number, name in enumerate(_COLUMNS):
-        table.add_column(name, justify='left' if number < 3 else 'right', no_wrap=number != 1,
-                         overflow='fold')
+        table.add_column(name, justify='left' if number < 3 else 'right', no_wrap=True)
     for result in results:
+        if not result.figures:
+            continue  # told below the table
         colour = _VERDICTS.get(result.state, 'bold red')
-        table.add_row(result.kernel or '-', result.case, f'[{colour}]{result.state}[/]',
+        table.add_row(result.kernel, _few(result.cases), f'[{colour}]{result.state}[/]',
                       *_cells(result, target))
     return table
 
 
 def _cells(result: Result, target: Target) -> tuple[str, ...]:
     figures = result.figures
-    if not figures:
-        return ('-',) * 6
     matrix = [f'{figures[name]} {name}' for name in ('mma', 'wgmma', 'tcgen05') if figures[name]]
     return (str(figures['registers']), str(figures['spill_bytes']),
             f"{figures['shared_bytes']} of {target.block_shared}", ', '.join(matrix) or 'none',
