@@ -26,6 +26,8 @@ From the compiler's own figures (registers, spilled bytes, shared memory for sm_
   128 on Orin), so they are for sm_90 to sm_110 only.
 - stages: loading the page's number takes two, so 3 is one buffer of keys and values and 5 are two;
   two where two blocks of them fit an SM (80, 87, 90, 100, 110).
+- int4 unpacks in registers: 64 rows spill (up to 448 bytes), so its tiles have 32 at most. Two
+  buffers of quantised pages spill on sm_90 (16 bytes), and one block's share is small anyway.
 - float32 takes twice the bytes and no matrix unit: it is there to be exact, not to be fast.
 
 What does not live here: limits of chips (targets.py), and the choice of kernel (attention.py).
@@ -128,7 +130,7 @@ def tile(capability: int, head_dim: int, element_bytes: int, page_tokens: int,
     keys, num_warps = by_rows[block_m]
     if page_tokens % keys and page_tokens % 32 == 0:
         keys = 32
-    two_buffers = (chip(capability).two_buffers and block_m == 16
+    two_buffers = (chip(capability).two_buffers and block_m == 16 and form == 'plain'
                    and 4 * keys * sum(parts(head_dim)) * element_bytes <= 72 * 1024)
     return Tile(block_m, keys, num_warps, 5 if two_buffers else 3)
 
@@ -140,6 +142,10 @@ _NARROW = {
     128: {16: (64, 4), 64: (64, 8), 128: (64, 8)},
     256: {16: (64, 4), 64: (32, 8)},
 }
+_INT4 = {
+    128: {16: (64, 4), 32: (32, 4)},
+    256: {16: (32, 4), 32: (32, 8)},
+}
 _FLOAT32 = {
     64: {16: (32, 4), 32: (32, 4)},
     128: {16: (32, 4), 32: (32, 8)},
@@ -149,7 +155,7 @@ _FLOAT32 = {
 
 def _tiles(capability: int, head_dim: int, element_bytes: int, form: str
            ) -> dict[int, tuple[int, int]]:
-    table = _FLOAT32 if element_bytes == 4 else _NARROW
+    table = _FLOAT32 if element_bytes == 4 else _INT4 if form == 'int4' else _NARROW
     columns = min(columns for columns in table if columns >= sum(parts(head_dim, form)))
     if not 90 <= capability < 120:
         return {rows: about for rows, about in table[columns].items() if rows <= 64}

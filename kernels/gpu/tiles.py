@@ -92,8 +92,12 @@ def load_keys(keys, scales, first, lanes, inside, head, like, HEADS: tl.constexp
     :returns: both parts; without a second part the first stands in for it.
     """
     if FORMAT == 'int4':
-        return _load_int4(keys, scales, first, lanes[None, :], inside[None, :], head,
-                          tl.arange(0, PART_0)[:, None], like, HEADS, HEAD_DIM, PART_0, MASKED)
+        GROUPS: tl.constexpr = PART_0 // 16
+        both, scale = _load_int4(keys, scales, first, lanes[None, :], inside[None, :], head,
+                                 tl.arange(0, PART_0)[:, None], tl.arange(0, GROUPS)[:, None],
+                                 HEADS, HEAD_DIM, PART_0, MASKED)
+        scale = tl.broadcast_to(scale[:, None, :], [GROUPS, 16, lanes.shape[0]])
+        return _unpack(both, tl.reshape(scale, [PART_0, lanes.shape[0]]), like)
     start = keys + (first * HEADS + head) * HEAD_DIM
     across = lanes[None, :] * (HEADS * HEAD_DIM)
     part_0 = _load(start, across, columns(0, PART_0, PART_1, FORMAT)[:, None], inside[None, :],
@@ -113,8 +117,12 @@ def load_values(values, scales, first, lanes, inside, head, like, HEADS: tl.cons
                 FORMAT: tl.constexpr, MASKED: tl.constexpr):
     """Values of a tile as right-hand operands: (BLOCK_N, PART_0) and (BLOCK_N, PART_1)."""
     if FORMAT == 'int4':
-        return _load_int4(values, scales, first, lanes[:, None], inside[:, None], head,
-                          tl.arange(0, PART_0)[None, :], like, HEADS, HEAD_DIM, PART_0, MASKED)
+        GROUPS: tl.constexpr = PART_0 // 16
+        both, scale = _load_int4(values, scales, first, lanes[:, None], inside[:, None], head,
+                                 tl.arange(0, PART_0)[None, :], tl.arange(0, GROUPS)[None, :],
+                                 HEADS, HEAD_DIM, PART_0, MASKED)
+        scale = tl.broadcast_to(scale[:, :, None], [lanes.shape[0], GROUPS, 16])
+        return _unpack(both, tl.reshape(scale, [lanes.shape[0], PART_0]), like)
     start = values + (first * HEADS + head) * HEAD_DIM
     across = lanes[:, None] * (HEADS * HEAD_DIM)
     part_0 = _load(start, across, columns(0, PART_0, PART_1, FORMAT)[None, :], inside[:, None],
@@ -140,19 +148,25 @@ def load_scales(scales, first, lanes, inside, head, HEADS: tl.constexpr, FORMAT:
 
 
 @triton.jit
-def _load_int4(side, scales, first, lanes, inside, head, bytes_of, like, HEADS: tl.constexpr,
+def _load_int4(side, scales, first, lanes, inside, head, bytes_of, groups_of, HEADS: tl.constexpr,
                HEAD_DIM: tl.constexpr, PART: tl.constexpr, MASKED: tl.constexpr):
-    """Even and odd columns of a tile whose bytes hold one of each; both times their scale.
+    """Bytes of a tile, and the scale of each 16 of them, once: a load for each byte cost 120 more.
 
-    :param lanes, inside: of the tokens. bytes_of: number of each byte in its head. All so shaped
-        that together they span the tile.
+    :param lanes, inside: of the tokens. bytes_of, groups_of: numbers in a head. All so shaped that
+        together they span the tile, or that of the scales.
     """
     BYTES: tl.constexpr = HEAD_DIM // 2
     GROUPS: tl.constexpr = HEAD_DIM // 32
     both = _load(side + (first * HEADS + head) * BYTES, lanes * (HEADS * BYTES), bytes_of, inside,
                  BYTES, PART > BYTES, MASKED)
-    scale = _load(scales + (first * HEADS + head) * GROUPS, lanes * (HEADS * GROUPS),
-                  bytes_of // 16, inside, GROUPS, PART > BYTES, MASKED).to(tl.float32)
+    scale = _load(scales + (first * HEADS + head) * GROUPS, lanes * (HEADS * GROUPS), groups_of,
+                  inside, GROUPS, PART > BYTES, MASKED).to(tl.float32)
+    return both, scale
+
+
+@triton.jit
+def _unpack(both, scale, like):
+    """Even and odd columns of a tile whose bytes hold one of each; both times their scale."""
     low = ((both & 15).to(tl.float32) - 8.0) * scale
     high = ((both >> 4).to(tl.float32) - 8.0) * scale
     return low.to(like.dtype), high.to(like.dtype)
