@@ -27,7 +27,7 @@ import torch
 
 from robot_infer_kernels import pages
 from robot_infer_kernels.attention import which_backend, why_no_triton
-from robot_infer_kernels.cpu import native
+from robot_infer_kernels.cpu import linear, native
 from robot_infer_kernels.gpu.check import triton_version
 from robot_infer_kernels.gpu.targets import TARGETS
 
@@ -46,7 +46,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Format:
-    """Whether pages may be kept in a format, and why not; or what to know where they may."""
+    """Whether pages or weights may be kept so, and why not; or what to know where they may."""
 
     name: str
     offered: bool
@@ -66,6 +66,14 @@ def formats(device: torch.device) -> Iterator[Format]:
     for name in pages.FORMATS:
         refused = pages.refusal(name, device)
         yield Format(name, not refused, refused or pages.remark(name, device))
+
+
+def weight_formats(device: torch.device) -> Iterator[Format]:
+    """Every form of weights, offered on a device or not."""
+    yield Format('as loaded', True, '')
+    for name in linear.FORMATS:
+        refused = linear.why_not(name) if device.type == 'cpu' else 'they are for the CPU'
+        yield Format(f'{name} weights', not refused, refused)
 
 
 def chip(device: torch.device) -> int | None:

@@ -40,14 +40,16 @@ def explain(device_name: str, console: Console) -> bool:
         backend = choice.backend or '[bold red]none[/]'
         table.add_row(choice.operation, backend, choice.why)
     console.print(table)
-    offered = list(which.formats(device))
+    offered, weights = list(which.formats(device)), list(which.weight_formats(device))
     for name, value in (
             ('GPU', which.chip_words(device if device.type == 'cuda' else torch.device('cuda'))),
             ('triton', which.triton_words()),
             ('attention on a CPU', native.describe()[1]),
-            ('page formats', ', '.join(each.name for each in offered if each.offered))):
+            ('page formats', ', '.join(each.name for each in offered if each.offered)),
+            ('weights', ', '.join(each.name.removesuffix(' weights') for each in weights
+                                  if each.offered))):
         console.print(f'{name}: {value}', markup=False, soft_wrap=True)
-    for each in offered:
+    for each in (*offered, *weights):
         if each.why:
             console.print(f'{each.name if each.offered else "not offered: " + each.name}: '
                           f'{each.why}', markup=False, soft_wrap=True)

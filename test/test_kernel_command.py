@@ -28,6 +28,7 @@ import torch
 from robot_infer import cli, kernel_command
 from robot_infer.config import Config
 from robot_infer.kernel_shapes import configured_shape
+from robot_infer_kernels.cpu.linear import why_not
 from robot_infer_kernels.gpu import check as checking
 from robot_infer_kernels.gpu.cases import SHAPES
 from robot_infer_kernels.gpu.targets import fp8_refusal
@@ -159,6 +160,17 @@ def test_which_offers_fp8_from_ada_on_and_says_why_not_on_orin(monkeypatch, capa
     assert ('fp8' in formats.split(', ')) == offered and 'int8' in formats
     refusal = re.findall(r'^not offered: fp8: (.*)$', result.output, re.MULTILINE)
     assert refusal == ([] if offered else [fp8_refusal(87)])
+
+
+def test_which_offers_weights_of_few_bits_on_a_cpu_alone():
+    on_cpu = run('which').output
+    words = {form: why_not(form) for form in ('int8', 'int4')}
+    offered = ', '.join(['as loaded', *(form for form, reason in words.items() if not reason)])
+    assert f'\nweights: {offered}\n' in on_cpu
+    on_cuda = run('which', '--device', 'cuda').output
+    assert '\nweights: as loaded\n' in on_cuda
+    for form in words:
+        assert f'not offered: {form} weights: they are for the CPU' in on_cuda
 
 
 def test_which_refuses_a_device_that_is_none():

@@ -195,6 +195,8 @@ class PolicyNode(Node):
             f'ready: {info.family}, cameras {", ".join(config.cameras.names)}, state '
             f'{info.state_dim}, actions {info.horizon} x {info.action_dim}, warm-up '
             f'{info.warm_up_s:.2f} s, {info.threads} threads')
+        for line in info.weights:
+            self.get_logger().info(f'{line.name}: {line.num_bytes} bytes; {line.arithmetic}')
 
     def _close_session(self) -> None:
         if self._session is not None:

@@ -20,7 +20,8 @@
 Projections first: the forms take turns, each over as many copies of its weight as make 64 MB in
 float32, so that every product has its weight come from memory, as in a policy. Then whole steps of
 the demo policy and of a random SmolVLA of 100 M parameters, the forms in turns again, all on the
-same observations. Errors are relative RMS against float32; those of random weights are about the
+same observations. With one thread, times are of its CPU: what else the machine does counts less.
+Errors are relative RMS against float32; those of random weights are about the
 worst there are, for they have nothing that quantisation could spare.
 """
 
@@ -68,6 +69,11 @@ def make(form: str, weight: Tensor, rows: int, scratch: Scratch) -> Callable[[Te
     return Linear(weight.bfloat16() if form == 'bf16' else weight, rows=rows)
 
 
+def clock() -> float:
+    """Seconds: of this thread's CPU where it works alone, else of the wall."""
+    return time.thread_time() if torch.get_num_threads() == 1 else time.perf_counter()
+
+
 def projection(shape: tuple[int, int], rows: int, forms: tuple[str, ...], rounds: int) -> str:
     """One line: microseconds of each form, and how many times as fast as float32."""
     copies = -(-COLD_BYTES // (4 * shape[0] * shape[1]))
@@ -79,10 +85,10 @@ def projection(shape: tuple[int, int], rows: int, forms: tuple[str, ...], rounds
     seconds: dict[str, list[float]] = {form: [] for form in forms}
     for _ in range(rounds + 1):
         for form, layers in made.items():
-            started = time.perf_counter()
+            started = clock()
             for layer in layers:
                 layer(x)
-            seconds[form].append((time.perf_counter() - started) / copies)
+            seconds[form].append((clock() - started) / copies)
     wanted = x.double() @ weight.double().t()
     cells = []
     for form in forms:
@@ -115,7 +121,8 @@ def show_steps(title: str, checkpoint: Path, threads: int, forms: tuple[str, ...
             break
         for case in CASES:
             for form, steps in policies.items():  # the first round is not counted
-                chunks[form].append(steps.run(case, times[form][case] if number else None))
+                chunks[form].append(steps.run(
+                    case, times[form][case] if number else None, clock))
     print(f'\n{title}: {threads} thread(s), {len(times["fp32"]["cold"].seconds)} rounds\n'
           f'  {"":5}' + ''.join(f'{case + ", ms":>16} {"x fp32":>7}' for case in CASES)
           + '  error of chunks  weights')

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import argparse
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 import contextlib
 from dataclasses import dataclass, field
 import hashlib
@@ -102,16 +102,17 @@ class Steps:
         """What was loaded."""
         return self._engine.info
 
-    def run(self, case: str, times: Times | None = None) -> NDArray[np.float32]:
+    def run(self, case: str, times: Times | None = None,
+            clock: Callable[[], float] = time.perf_counter) -> NDArray[np.float32]:
         """One step of a case, noted in `times`; returns its actions."""
         if case == 'cold':
             self._frames = self._new_frames()
         if case != 'nothing new':
             self._state = self._new_state()
         observation = Observation(self._frames, self._state, INSTRUCTION, 0)
-        started = time.perf_counter()
+        started = clock()
         chunk = self._engine.step(observation)
-        seconds = time.perf_counter() - started
+        seconds = clock() - started
         report = chunk.report
         computed = report.tokens_total if case == 'cold' else 1
         assert report.tokens_computed == computed, f'{case}: {report.tokens_computed} tokens'
