@@ -116,14 +116,14 @@ def attend(
     blocks = -(-q.shape[0] * group // tile.block_m)
     if choice.num_splits == 1:
         launch(prefill, (blocks, num_kv_heads), arguments, constants, tile.num_warps,
-               tile.num_stages)
+               tile.num_stages, tile.max_registers)
         return out
     room = workspace(q.device)
     room.reserve(*room_needed(q.shape[0], q.shape[1], num_kv_heads, head_dim, choice))
     constants['MERGE'] = choice.merge_here
     launch(decode_kernels.decode, (choice.num_splits, num_kv_heads, blocks),
            (*arguments, room.averages, room.sums, room.arrived), constants, tile.num_warps,
-           tile.num_stages)
+           tile.num_stages, tile.max_registers)
     if not choice.merge_here:
         num_rows = q.shape[0] * q.shape[1]
         merging = _merge_constants(num_rows, head_dim)

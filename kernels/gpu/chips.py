@@ -73,12 +73,17 @@ CHIPS = {
 
 @dataclass(frozen=True)
 class Tile:
-    """How a kernel is compiled: rows and keys of a tile, warps and stages."""
+    """How a kernel is compiled: rows and keys of a tile, warps and stages.
+
+    max_registers: of a thread; None leaves it to ptxas, which spills a few bytes where that lets
+    one more block onto an SM.
+    """
 
     block_m: int
     block_n: int
     num_warps: int
     num_stages: int
+    max_registers: int | None = None
 
 
 def chip(capability: int) -> Chip:
@@ -131,8 +136,11 @@ def tile(capability: int, head_dim: int, element_bytes: int, page_tokens: int,
     if page_tokens % keys and page_tokens % 32 == 0:
         keys = 32
     two_buffers = (chip(capability).two_buffers and block_m == 16 and form == 'plain'
+                   and element_bytes < 4
                    and 4 * keys * sum(parts(head_dim)) * element_bytes <= 72 * 1024)
-    return Tile(block_m, keys, num_warps, 5 if two_buffers else 3)
+    # Few rows of a wide head, and float32: one block less on an SM, but no spill.
+    most = 255 if element_bytes == 4 or (block_m == 16 and sum(parts(head_dim)) > 64) else None
+    return Tile(block_m, keys, num_warps, 5 if two_buffers else 3, most)
 
 
 # Columns -> rows -> (keys, warps).
@@ -148,8 +156,8 @@ _INT4 = {
 }
 _FLOAT32 = {
     64: {16: (32, 4), 32: (32, 4)},
-    128: {16: (32, 4), 32: (32, 8)},
-    256: {16: (32, 8)},
+    128: {16: (32, 8)},
+    256: {16: (16, 8)},
 }
 
 

@@ -83,24 +83,27 @@ LEDGER = Ledger()
 
 
 def launch(kernel: Any, grid: tuple[int, ...], arguments: Sequence[Any],
-           constants: Mapping[str, Any], num_warps: int, num_stages: int) -> None:
+           constants: Mapping[str, Any], num_warps: int, num_stages: int,
+           max_registers: int | None = None) -> None:
     """Launch a Triton kernel: `kernel[grid](*arguments, **constants)`.
 
     :param arguments: all parameters that are not `tl.constexpr`, in order; they come first.
     :raises LateCompile: in debug mode after `seal`, for a new compile key.
     """
-    key = compile_key(kernel, arguments, constants, num_warps, num_stages)
+    key = compile_key(kernel, arguments, constants, num_warps, num_stages, max_registers)
     LEDGER.note(key, kernel.__name__)
-    kernel[grid](*arguments, **constants, num_warps=num_warps, num_stages=num_stages)
+    kernel[grid](*arguments, **constants, num_warps=num_warps, num_stages=num_stages,
+                 maxnreg=max_registers)
 
 
 def compile_key(kernel: Any, arguments: Sequence[Any], constants: Mapping[str, Any],
-                num_warps: int, num_stages: int) -> Hashable:
+                num_warps: int, num_stages: int, max_registers: int | None = None) -> Hashable:
     """What Triton would compile a kernel for."""
     free, unaligned = _excluded(kernel)
     kinds = tuple(_kind(value, index in free, index in unaligned)
                   for index, value in enumerate(arguments))
-    return kernel.__name__, kinds, tuple(constants.items()), num_warps, num_stages
+    return (kernel.__name__, kinds, tuple(constants.items()), num_warps, num_stages,
+            max_registers)
 
 
 def interpreting() -> bool:
