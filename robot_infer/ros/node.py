@@ -190,6 +190,7 @@ class PolicyNode(Node):
             self._close_session()
             raise
         self._operator.hand_on(self._session.runtime)
+        keep_freed_memory()
         info = self._session.info
         self.get_logger().info(
             f'ready: {info.family}, cameras {", ".join(config.cameras.names)}, state '
@@ -245,7 +246,6 @@ def main(args: Sequence[str] | None = None) -> int:
     # The control tick waits for the interpreter's lock at most this long behind Python code of the
     # worker (5 ms by default): 87 of 360 ticks were late by over 10 ms so, 32 with this.
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    keep_freed_memory()
     return run(PolicyNode, args)
 
 

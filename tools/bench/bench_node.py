@@ -69,7 +69,6 @@ def be_node(
     import rclpy
 
     from robot_infer.control import remote
-    from robot_infer.control.memory import keep_freed_memory
     from robot_infer.control.stats import DeadlineStatistics
     from robot_infer.ros import node as policy_node
     from robot_infer.ros.spin import spin
@@ -86,7 +85,6 @@ def be_node(
     if not alone:
         remote.COMMAND = (sys.executable, __file__, 'engine', str(folder), str(seconds))
     sys.setswitchinterval(policy_node.SWITCH_INTERVAL_S)
-    keep_freed_memory()
     rclpy.init(args=[
         '--ros-args', '--params-file', str(shared_file('config/demo.yaml')),
         '-p', f'control.rate_hz:={RATE_HZ}', '-p', f'realtime.priority:={priority}',
