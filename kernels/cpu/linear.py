@@ -27,18 +27,19 @@ whether this torch can run them. What does not: which weights of a policy are qu
     once before the bias is added in float32.
 
 Which operation, by measurement (one thread of a Zen 4 server core with bfloat16 instructions,
-torch 2.13, best of 8 in one run, microseconds; out x in = 3072 x 480):
+torch 2.13, CPU microseconds from warm caches):
 
-    rows                                  1      8     16     32     50    139   1024
-    float32 (oneDNN, packed)            108    733    839   1294   1762   4153  73884
-    bfloat16 (oneDNN, packed)            61    350    434    668    989   2285  41816
-    int8 `_weight_int8pack_mm`           80    365    680   1351   2058  13991 132204
-    codes as bfloat16, F.linear, scale          466    590    861   1229   2468  44462
-    int4 `_weight_int4pack_mm_for_cpu`   83           584          3471  13114  45770
+    out x in, rows                       3072 x 480: 16    48   139      512 x 96: 16    64
+    float32 `F.linear`                              641  1786  4966                22    68
+    int8 `_weight_int8pack_mm`                      658  1985  5897                41   138
+    codes to bfloat16, F.linear, scale              518   959  2482                51    79
 
-so: int8 runs the operation below 12 rows, and from there on writes its codes as bfloat16 (which
-holds them exactly) into one buffer that all layers share. int4 has one way only: the packed form
-is torch's own secret.
+    the two int8 ways cost the same at 64 rows of 128 x 128, 23 of 512 x 96, 16 of 640 x 480,
+    11 of 3072 x 480: at about 11 + 800,000 / entries rows
+
+so: int8 runs the operation below that, and from there on writes its codes as bfloat16 (which
+holds them exactly) into one buffer that all layers share. int4 has one way only, since the packed
+form is torch's own secret; `make bench-linear` shows both against float32.
 
 Traps: with float32 activations the same operations are 10 to 200 times slower (1274 us for one
 row of the above); `_weight_int8pack_mm` reads beyond the weight where in_features is no multiple
@@ -56,7 +57,7 @@ import torch.nn.functional as F  # noqa: N812 - torch's own custom
 
 FORMATS = ('int8', 'int4')
 GROUP = 32  # entries of a row that share a scale and a zero in int4
-_UNPACK_FROM = 12  # rows
+_UNPACK_FROM, _UNPACK_SHARE = 12, 800_000  # rows, and entries x rows
 _INNER_TILES = 2  # of the packed form; the CPU ignores it
 
 
@@ -183,6 +184,7 @@ class Int8Linear(_Projection):
         self._wide_scales = self._scales.float()
         self._scratch = scratch or Scratch()
         self._scratch.make_room(weight.numel())
+        self._unpack_from = _UNPACK_FROM + _UNPACK_SHARE // max(1, weight.numel())
 
     @property
     def nbytes(self) -> int:
@@ -194,7 +196,7 @@ class Int8Linear(_Projection):
         return self._codes.double() * self._scales.double()[:, None]
 
     def _multiply(self, x: Tensor) -> Tensor:
-        if x.shape[0] < _UNPACK_FROM:
+        if x.shape[0] < self._unpack_from:
             return torch.ops.aten._weight_int8pack_mm(x, self._codes, self._scales)
         unpacked = self._scratch.unpack(self._codes)
         return F.linear(x.to(unpacked.dtype), unpacked).float().mul_(self._wide_scales)

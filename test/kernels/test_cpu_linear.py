@@ -53,6 +53,12 @@ def stands_for(form: str, weight: torch.Tensor) -> torch.Tensor:
     return (codes.double() - 8) * wide[0] + wide[1]
 
 
+def one_way(project, unpack: bool):
+    """The projection, made to take one of its two ways whatever the rows; int4 has one only."""
+    project._unpack_from = 0 if unpack else 1 << 30
+    return project
+
+
 def check(form: str, weight, bias, x, got) -> None:
     """One rounding of the sum to bfloat16 (2^-8 of it), and what float32 loses in summing."""
     rounded, meant = x.bfloat16().double(), stands_for(form, weight)
@@ -115,14 +121,15 @@ def test_error_against_float32_is_that_of_the_bits(form, make):
 # --- products -----------------------------------------------------------------------------------
 
 @each_form
-@pytest.mark.parametrize('rows', [1, 3, 11, 12, 13, 70])
+@pytest.mark.parametrize('rows', [1, 3, 13, 70])
+@pytest.mark.parametrize('unpack', [False, True])
 @pytest.mark.parametrize('with_bias', [False, True])
 @pytest.mark.parametrize('sizes', [(16, 32), (48, 96), (640, 480), (80, 1536)])
 def test_a_product_is_that_of_the_definition_for_any_number_of_rows(
-        form, sizes, with_bias, rows, make):
+        form, sizes, with_bias, unpack, rows, make):
     weight, x = make.normal(*sizes), make.normal(rows, sizes[1])
     bias = make.normal(sizes[0]) if with_bias else None
-    check(form, weight, bias, x, KINDS[form](weight, bias)(x))
+    check(form, weight, bias, x, one_way(KINDS[form](weight, bias), unpack)(x))
 
 
 @each_form
@@ -134,7 +141,7 @@ def test_any_size_that_fits(form, data, make_from):
     make = make_from(data.draw(st.integers(0, 1000)))
     assert unfit(form, *sizes) == ''
     weight, x = make.normal(*sizes), make.normal(data.draw(st.integers(1, 40)), sizes[1])
-    check(form, weight, None, x, KINDS[form](weight)(x))
+    check(form, weight, None, x, one_way(KINDS[form](weight), data.draw(st.booleans()))(x))
 
 
 @each_form
@@ -159,6 +166,18 @@ def test_results_have_the_dtype_asked_for_whatever_comes(form, rows, dtype, make
     torch.testing.assert_close(out, residual + project(x).float(), rtol=0, atol=0)
 
 
+@pytest.mark.skipif(bool(why_not('int8')), reason=why_not('int8'))
+def test_weights_are_unpacked_for_many_rows_and_the_larger_the_sooner(make):
+    small, large = Int8Linear(make.normal(128, 128)), Int8Linear(make.normal(1024, 1024))
+    assert large._unpack_from == 12 and 50 < small._unpack_from < 70
+    for project in (small, large):
+        few, many = (make.normal(rows, project.weight().shape[1])
+                     for rows in (project._unpack_from - 1, project._unpack_from))
+        again = Int8Linear(project.weight().float())
+        assert torch.equal(project(few), one_way(again, False)(few))
+        assert torch.equal(project(many), one_way(again, True)(many))
+
+
 @each_form
 def test_equal_inputs_give_equal_bits(form, make):
     weight = make.normal(96, 64)
@@ -176,7 +195,7 @@ def test_layers_share_one_buffer_as_large_as_the_largest(make):
     assert scratch.nbytes == 80 * 96 * buffer.itemsize
     for weight, layer in zip(weights, layers, strict=True):
         x = make.normal(20, weight.shape[1])
-        check('int8', weight, None, x, layer(x))
+        check('int8', weight, None, x, one_way(layer, unpack=True)(x))
     assert scratch._buffer is buffer  # nothing is taken after load
 
 
@@ -214,7 +233,7 @@ def test_activations_never_reach_an_operation_in_float32(form, rows, make):
     with Watch():
         project(make.normal(rows, 64))
     assert set(seen) <= {torch.bfloat16}
-    assert seen or (form == 'int8' and rows == 50)  # unpacked, and a plain product
+    assert seen
 
 
 @pytest.fixture
