@@ -15,8 +15,8 @@
 """Paged attention and append on the CPU: by the C++ kernel (native.py) or by torch operations.
 
 In torch, keys and values are read as strided views wherever their blocks are neighbours; else the
-pages are gathered first; quantised ones are made float32 (pages.py). Only valid tokens are in the
-view, so what lies in unused slots never meets a product (0 * NaN would be NaN).
+pages are gathered first; quantised ones are made plain (quantised.py). Only valid tokens are in
+the view, so what lies in unused slots never meets a product (0 * NaN would be NaN).
 
 Which operation, by measurement (one thread of a Zen 4 server core, torch 2.13, fp32, medians in
 microseconds, queries x keys x heads:kv heads x head_dim):
@@ -41,8 +41,8 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F  # noqa: N812 - torch's own custom
 
-from robot_infer_kernels.cpu import native
-from robot_infer_kernels.pages import Plane, QuantisedPlane, dequantise, quantise
+from robot_infer_kernels.cpu import native, quantised
+from robot_infer_kernels.pages import Plane, QuantisedPlane
 from robot_infer_kernels.plan import AttentionPlan
 
 
@@ -68,7 +68,8 @@ def attend_in_torch(
 ) -> torch.Tensor:
     """The same by torch operations."""
     num_tokens, num_heads, head_dim = q.shape
-    keys, values = _read(kv, plan) if isinstance(kv, torch.Tensor) else _read_quantised(kv, plan)
+    read = quantised.read if isinstance(kv, QuantisedPlane) else _read
+    keys, values = read(kv, plan)
     work, mask = q, plan.mask
     if q.dtype != torch.float32:
         work, keys, values = q.float(), keys.float(), values.float()
@@ -91,9 +92,7 @@ def append(
 ) -> None:
     """See `attention.append_kv`; `where` is `slots` as a list, not empty."""
     if isinstance(kv, QuantisedPlane):
-        codes, scales = quantise(torch.stack([k, v]), kv.format)
-        append(*codes.view(torch.uint8), kv.raw(), slots, where)
-        append(*scales, kv.scales, slots, where)
+        quantised.append(k, v, kv, slots, where)
         return
     first = where[0]
     side, block, token, head, element = kv.stride()
@@ -134,22 +133,6 @@ def _read(kv: torch.Tensor, plan: AttentionPlan) -> tuple[torch.Tensor, torch.Te
     if not copied:
         plan.views[kv] = views
     return views
-
-
-def _read_quantised(
-    kv: QuantisedPlane, plan: AttentionPlan,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """As `_read`, in float32; a copy, which nobody keeps: the pages may change."""
-    page_tokens, pages = kv.shape[2], plan.seen_pages
-    first, neighbours = pages[0], pages == list(range(pages[0], pages[0] + len(pages)))
-    begin = plan.begin - plan.begin // page_tokens * page_tokens
-    seen = []
-    for side in (kv.raw(), kv.scales):
-        some = (side[:, first:first + len(pages)] if neighbours
-                else side.index_select(1, plan.seen_index))
-        seen.append(some.flatten(1, 2)[:, begin:begin + plan.high - plan.begin])
-    keys, values = dequantise(seen[0].view(kv.values.dtype), seen[1], kv.format)
-    return keys.transpose(0, 1).unsqueeze(0), values.transpose(0, 1).unsqueeze(0)
 
 
 def _softcapped(

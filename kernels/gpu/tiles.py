@@ -23,10 +23,10 @@ operand a part. A format that packs elements may say which columns belong to whi
 (`columns`), as long as keys, values, queries and output ask the same function: int4 has even
 columns in the first part and odd ones in the second, so a byte gives one element to each.
 
-    FORMAT         operands of the dots                        scales
+    FORMAT         operands of the dots                       scales
     plain          as they lie
-    int8, fp8      codes, which are exact in bf16 and fp16     of scores (keys) and weights (values)
-    int4           code * scale, rounded to their dtype        of the tile, 32 columns each
+    int8, fp8      codes, which are exact in bf16 and fp16    of scores (keys) and weights (values)
+    int4           code * scale, rounded to their dtype       of the tile, 32 columns each
 
     KEYS, VALUES   (num_blocks, PAGE, HEADS, stored_dim), contiguous
     KEY_SCALES,    (num_blocks, PAGE, HEADS, num_groups), contiguous; None for plain pages

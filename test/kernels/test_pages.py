@@ -245,6 +245,18 @@ def test_rope_append_writes_what_the_turned_keys_are(make, name, dtype, backend)
         assert same(plane.scales[side].flatten(0, 1)[where], scales)
 
 
+def test_the_fast_way_of_the_cpu_gives_the_bits_of_the_definition(make):
+    from robot_infer_kernels.cpu import quantised
+
+    for name in ('int8', 'fp8'):
+        for x in (make.normal(50, 5, 64), make.normal(3, 2, 72) * 1e30,
+                  make.normal(200, 1, 96, dtype=torch.bfloat16) * 1e-20, torch.zeros(2, 1, 32)):
+            for mine, defined in zip(quantised.quantise_fast(x, name), quantise(x, name)):
+                assert same(mine, defined)
+    codes = torch.tensor([code for code in range(256) if code & 0x7f != 0x7f], dtype=torch.uint8)
+    assert same(quantised.widen_fp8(codes), codes.view(torch.float8_e4m3fn).float())
+
+
 # --- What is read -------------------------------------------------------------------------------
 
 
