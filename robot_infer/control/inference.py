@@ -134,7 +134,11 @@ class Inference:
     def forget(self) -> None:
         """Make the next step a cold one; from any thread, the engine is used by one alone."""
         self._forgetting = True
-        self._told_ns = None  # a step that hangs is said again
+        self.tell_again()
+
+    def tell_again(self) -> None:
+        """The faults were forgotten: report a step that hangs once more."""
+        self._told_ns = None
 
     def run(self, wait_s: float | None = None, *, laddered: bool = False) -> ActionChunk | None:
         """Observe, step and deliver; the chunk, or None where it does not reach the robot.

@@ -317,6 +317,7 @@ class Runtime:
         self._buffer.reset(self._first_reason())
         self._tick.reset()
         self.faults.forget()
+        self._inference.tell_again()
         self.clear_statistics()
 
     def clear_statistics(self) -> None:

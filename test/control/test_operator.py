@@ -266,6 +266,31 @@ class TestStartOver:
         rig.runtime.infer_once()
         assert said == [(), ('EngineError',)] * 2
 
+    def test_a_step_that_hangs_is_said_again_when_the_node_is_activated_again(
+        self, make_rig, policy, wait_for,
+    ) -> None:
+        rig = make_rig()
+        hanging, release = threading.Event(), threading.Event()
+
+        def hang() -> None:
+            hanging.set()
+            release.wait(60.0)
+        policy.before_step = hang
+        rig.feed()
+        rig.runtime.start()
+        try:
+            assert hanging.wait(20.0)
+            for _ in range(2):
+                rig.clock.advance_s(2.0)
+                rig.runtime.take_warnings()
+                assert 'EngineError' in rig.faults()
+                assert not rig.runtime.stop(20.0, step_timeout_s=0.0), 'the step hangs'
+                rig.runtime.start()
+                assert 'EngineError' not in rig.faults()
+        finally:
+            release.set()
+            rig.runtime.stop(20.0)
+
     def test_where_nothing_runs_the_position_last_sent_is_forgotten_too(self, make_rig) -> None:
         rig = make_rig()
         rig.feed()
