@@ -19,6 +19,10 @@ Our own broken invariants are `assert`s; they are not in this list.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+_Kind = TypeVar('_Kind', bound='RobotInferError')
+
 
 class RobotInferError(Exception):
     """A fault with a name.
@@ -40,6 +44,14 @@ class RobotInferError(Exception):
         """Pass from process to process whole."""
         return _remake, (type(self), self.subject, self.expected, self.got, self.remedy)
 
+    def anew(self: _Kind) -> _Kind:
+        """The same fault to be raised once more.
+
+        One that is kept and raised again and again would gather a traceback each time, and with
+        it everything that the functions on the way had at hand.
+        """
+        return _remake(type(self), self.subject, self.expected, self.got, self.remedy)
+
     @property
     def name(self) -> str:
         """The class name, used as the fault's name in logs, status and diagnostics."""
@@ -47,8 +59,8 @@ class RobotInferError(Exception):
 
 
 def _remake(
-    kind: type[RobotInferError], subject: str, expected: str, got: str, remedy: str,
-) -> RobotInferError:
+    kind: type[_Kind], subject: str, expected: str, got: str, remedy: str,
+) -> _Kind:
     return kind(subject, expected=expected, got=got, remedy=remedy)
 
 

@@ -152,7 +152,7 @@ class FrameStore:
             if lag_ns < -max_age_ns:
                 raise _stamp_ahead(camera, -lag_ns, max_age_ns)
         except FrameError as error:
-            kind, fault = 'bad', _bare(error)
+            kind, fault = 'bad', error.anew()
         if not fault and lag_ns > max_age_ns:
             kind, fault = 'stale', _stale(camera, lag_ns, lag_ns, max_age_ns)
         held = _Held(image, image.received_ns, max(0, lag_ns))
@@ -250,7 +250,7 @@ class FrameStore:
             try:
                 held.frame = decode(camera, held.image, slot.override)
             except FrameError as error:
-                outcome, fault = 'bad', _bare(error)
+                outcome, fault = 'bad', error.anew()
         held.image = None  # let go of the message
         with self._lock:
             if slot.generation != generation:
@@ -276,14 +276,8 @@ class FrameStore:
         if age_ns is not None and age_ns <= max_age_ns:
             return ready
         if fault and now_ns - fault_ns <= max_age_ns:
-            raise _bare(fault)
+            raise fault.anew()
         raise _stale(camera, age_ns, ready.age_at_receipt_ns if ready else 0, max_age_ns, fault)
-
-
-def _bare(error: FrameError) -> FrameError:
-    """The same error without its traceback, which would keep the image's memory alive."""
-    return type(error)(
-        error.subject, expected=error.expected, got=error.got, remedy=error.remedy)
 
 
 def _ms(duration_ns: int) -> str:

@@ -69,7 +69,7 @@ class InstructionStore:
         """
         held = self._held
         if isinstance(held, InstructionError):
-            raise held
+            raise held.anew()
         if not held:
             raise InstructionError(
                 'instruction', expected='a text', got='none yet: waiting for an instruction',

@@ -107,7 +107,7 @@ class StateStore:
                 'joint states', expected=f'joints {", ".join(self._joints)}', got='no message yet',
                 remedy='See that the robot publishes them and that the topic name matches.')
         if received.error is not None:
-            raise received.error
+            raise received.error.anew()
         age_s = self._age_ns(received, now_ns) / NS_PER_S
         if age_s > self.max_age_s:
             raise StateError(

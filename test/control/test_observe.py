@@ -168,3 +168,22 @@ def test_without_a_trusted_stamp_there_is_no_latency_to_speak_of(make_rig) -> No
     rig.tick()
     deadline = rig.runtime.status().deadline
     assert (deadline.input_age_s.count, deadline.end_to_end_s.count) == (1, 0)
+
+
+@pytest.mark.parametrize(('spoil', 'kind'), [
+    (lambda runtime: runtime.put_instruction('go\x07'), InstructionError),
+    (lambda runtime: runtime.put_state(['slide_x', 'slide_y'], [float('nan'), 0.0], 0, 1, 1),
+     StateError)])
+def test_what_stays_bad_gathers_nothing_however_often_it_is_looked_at(
+    make_rig, spoil, kind: type[RobotInferError],
+) -> None:
+    rig = make_rig()
+    rig.feed()
+    spoil(rig.runtime)
+
+    def entries() -> int:
+        with pytest.raises(kind) as raised:
+            rig.runtime.observe()
+        return len(raised.traceback)
+    first = entries()
+    assert [entries() for _ in range(5)] == [first] * 5
