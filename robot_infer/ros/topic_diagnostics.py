@@ -150,9 +150,12 @@ def action(
         message = (f'{output.topic} is listened to as {", ".join(output.other_types)}, but is '
                    f'{output.type_name}. Change the listener, or set control.output.')
     elif output.incompatible:
+        remedy = 'Change it.'
+        if output.incompatible == 'RELIABILITY':  # of these, the one that can be overridden
+            remedy = (f'Change it, or set qos_overrides.{output.topic}.publisher.reliability: '
+                      'reliable.')
         message = (f'a listener on {output.topic} ({", ".join(output.deaf)}) requests QoS that is '
-                   f'not offered ({output.incompatible}); it receives nothing. Change it, or set '
-                   f'qos_overrides.{output.topic}.publisher.')
+                   f'not offered ({output.incompatible}); it receives nothing. {remedy}')
     elif wanted and not output.listeners:
         level, message = WARN, (f'nobody listens to {output.topic}. Start the controller, or '
                                 'remap the topic.')

@@ -106,7 +106,7 @@ def test_listeners_that_cannot_hear_the_actions_are_named(active):
         QoSProfile(depth=1, deadline=Duration(seconds=1)))
     try:
         message = active.wait_diagnostics('action', '(DEADLINE)', level=WARN)
-        assert '/robot' in message and 'qos_overrides./action.publisher' in message
+        assert '/robot' in message and 'qos_overrides' not in message
     finally:
         active.node.destroy_subscription(strict)
     active.wait_diagnostics('action', '1 listener(s) on /action', level=OK)

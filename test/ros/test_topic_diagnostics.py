@@ -182,7 +182,10 @@ def test_a_listener_that_asks_for_another_type_or_qos_is_named():
         return topic_diagnostics.action(NODE, replace(OUTPUT, **changes), True, 'robot')
     deaf = action(listeners=(), deaf=('/arm/controller',), incompatible='DEADLINE')
     assert deaf.level == ERROR and '(/arm/controller) requests QoS' in deaf.message
-    assert 'qos_overrides./action.publisher' in deaf.message
+    assert deaf.message.endswith('it receives nothing. Change it.'), 'it cannot be overridden'
+    unreliable = action(listeners=(), deaf=('/x',), incompatible='RELIABILITY')
+    assert unreliable.message.endswith(
+        'or set qos_overrides./action.publisher.reliability: reliable.')
     assert action(deaf=('/x',), incompatible='DEADLINE').level == WARN, 'another one hears them'
     other = action(listeners=(), other_types=('std_msgs/msg/Float64MultiArray',))
     assert other.level == ERROR and 'set control.output' in other.message
