@@ -174,6 +174,8 @@ class GuardNode(Node):
             level = diagnostics.ERROR
             message = (f'{status.state.value} for {status.since_s:.1f} s: '
                        f'{self.config.guard.fallback}')
+            if status.stopped:
+                message += ' until the node is activated again'
         elif status.stopped:
             level, message = diagnostics.ERROR, 'stopped until the node is activated again'
         elif status.interventions:

@@ -169,6 +169,16 @@ def test_zeros_keep_the_form_of_the_last_action(side, start_guard) -> None:
     assert list(zeros.points[0].velocities) == [0.0, 0.0]
 
 
+def test_a_stop_says_what_ends_it(side, start_guard) -> None:
+    start_guard('-p', 'guard.fallback:=stop', '-p', 'guard.timeout_s:=0.3')
+    ready(side)
+    side.wait(lambda: (side.out.publish(trajectory(0.5, 2.0)), side.spin(PERIOD_S),
+                       side.actions)[-1], 'an action')
+    side.wait(lambda: side.state() == 'guarding', 'the guard to take over')
+    told = side.told[f'{SPACE}/robot_infer_guard: guard']
+    assert told.message.endswith(': stop until the node is activated again')
+
+
 def test_a_wrong_setting_is_named_and_ends_it(start_guard, side) -> None:
     child = start_guard('-p', 'guard.fallback:=panic')
     side.wait(lambda: child.exit_status is not None, 'its end')
