@@ -113,14 +113,17 @@ class FaultBoard:
         return tuple(fault for fault in self.seen() if fault.active)
 
     def seen(self) -> tuple[Fault, ...]:
-        """Every fault since the board was wiped, those that are over included."""
+        """Every fault since the board was wiped, those that are over included; oldest first.
+
+        One that was over and came again counts from then on.
+        """
         now_ns = self._clock.now_ns()
         with self._folding:
             self._fold()
             for fault in tuple(self._table.values()):
                 if fault.active and fault.ends_ns is not None and fault.ends_ns < now_ns:
                     self._table[fault.name] = replace(fault, active=False)
-            return tuple(self._table.values())
+            return tuple(sorted(self._table.values(), key=lambda fault: fault.first_ns))
 
     def _write(self, note: _Note) -> None:
         self._notes.append(note)

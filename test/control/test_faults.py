@@ -67,8 +67,20 @@ def test_a_cleared_fault_is_history_and_comes_back_with_a_new_beginning(
         ('StateError', False), ('StaleFrameError', True)]
     again_ns = clock.advance_ns(9)
     board.report(state_error('none'))
-    fault = board.seen()[0]
+    fault = board.seen()[1]  # the younger one now
     assert (fault.active, fault.count, fault.first_ns) == (True, 2, again_ns)
+
+
+def test_the_oldest_comes_first_also_where_one_came_again(clock: ManualClock) -> None:
+    board = FaultBoard(clock)
+    stale = StaleFrameError('camera', expected='a frame', got='none', remedy='Look.')
+    board.report(stale)
+    board.clear('StaleFrameError')
+    clock.advance_ns(5)
+    board.report(state_error('none'))
+    clock.advance_ns(5)
+    board.report(stale)
+    assert [fault.name for fault in board.active()] == ['StateError', 'StaleFrameError']
 
 
 def test_a_fault_that_nobody_clears_may_end_by_itself(clock: ManualClock) -> None:
