@@ -102,9 +102,11 @@ def attend(
         choice = choose_for(q, kv, plan.table.shape[0])
     out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     *planes, form = sides(kv)
+    unit = ALIGNMENT // q.element_size()
     arguments = (
         q, *planes, plan.table, plan.length_there, plan.limits_there, out,
-        q.shape[0], q.stride(0), q.stride(1), plan.window or 0, *_factors(scale, softcap))
+        q.shape[0], q.stride(0) // unit, q.stride(1) // unit, plan.window or 0,
+        *_factors(scale, softcap))
     num_kv_heads, head_dim = kv.shape[3:]
     group, tile = q.shape[1] // num_kv_heads, choice.tile
     part_0, part_1 = chips.parts(head_dim, form)

@@ -47,10 +47,10 @@ def rows_of(block, head, num_tokens, GROUP: tl.constexpr, BLOCK_M: tl.constexpr)
 def load_queries(q, query, head, valid, token_stride, head_stride, HEAD_DIM: tl.constexpr,
                  PART_0: tl.constexpr, PART_1: tl.constexpr, FORMAT: tl.constexpr):
     """Rows of q as left-hand operands: (BLOCK_M, PART_0) and (BLOCK_M, PART_1)."""
-    # The strides are not part of the compiled kernel; the checks made sure of 16 bytes.
-    ALIGN: tl.constexpr = 16 // (q.dtype.element_ty.primitive_bitwidth // 8)
-    start = query.to(tl.int64) * tl.multiple_of(token_stride, ALIGN)
-    start += head * tl.multiple_of(head_stride, ALIGN)
+    # The strides are not part of the compiled kernel. In units of 16 bytes they still tell the
+    # compiler that rows begin there, where `tl.multiple_of` does not.
+    UNIT: tl.constexpr = 128 // q.dtype.element_ty.primitive_bitwidth
+    start = (query.to(tl.int64) * token_stride + head * head_stride) * UNIT
     along = tiles.columns(0, PART_0, PART_1, FORMAT)
     part_0 = tl.load(q + start[:, None] + along[None, :],
                      mask=valid[:, None] & (along < HEAD_DIM)[None, :], other=0.0)
