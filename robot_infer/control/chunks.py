@@ -57,16 +57,25 @@ class Reason(enum.Enum):
     ACTION_JUMP = 'action_jump'
     DEADLINES_MISSED = 'deadlines_missed'
     DISABLED = 'disabled'
+    STEP_HANGS = 'step_hangs'
+    STEP_FAILED = 'step_failed'
 
     @property
     def waiting(self) -> bool:
         """Whether this is waiting, for a first chunk or for an operator, rather than a fault."""
         return self in _WAITING
 
+    @property
+    def awaits_policy(self) -> bool:
+        """Whether this is waiting for a chunk, which a policy that hangs or fails never makes."""
+        return self in _AWAITS_POLICY
+
 
 _WAITING = frozenset({
     Reason.NO_CHUNK_YET, Reason.NO_INSTRUCTION, Reason.INSTRUCTION_CHANGED, Reason.CLOCK_JUMPED,
     Reason.DISABLED})
+_AWAITS_POLICY = frozenset({
+    Reason.NO_CHUNK_YET, Reason.INSTRUCTION_CHANGED, Reason.CLOCK_JUMPED})
 _VOID = -1  # a generation that never is
 
 
@@ -190,6 +199,11 @@ class ChunkBuffer:
         with self._resetting:  # among those who reset; neither worker nor tick takes it
             self._reset_reason = reason
             self._generation = next(self._generations)
+
+    @property
+    def generation(self) -> int:
+        """Which reset was the last; what came before it is void."""
+        return self._generation
 
     @property
     def withheld(self) -> Reason | None:

@@ -33,7 +33,7 @@ from robot_infer.control.observe import Assembly, Observer
 from robot_infer.control.realtime import Outcome
 from robot_infer.control.recorder import Recorder
 from robot_infer.control.stats import StageStatistics
-from robot_infer.errors import ActionError, EngineError
+from robot_infer.errors import ActionError, EngineError, RobotInferError
 from robot_infer.types import ActionChunk, Observation, StepBudget
 
 # A step that is not over after so many deadlines, and after a second, is said to hang.
@@ -112,6 +112,8 @@ class Inference:
         self._forgetting = False
         self._under_way_ns: int | None = None  # since when a step has been under way
         self._told_ns: int | None = None  # the step that was said to hang
+        # The generation in which the last step ended in an error that no input is to blame for.
+        self._broken_in: int | None = None
         self.apply_live(config)
         self.statistics = StageStatistics()
         self._engine = engine
@@ -139,6 +141,16 @@ class Inference:
     def tell_again(self) -> None:
         """The faults were forgotten: report a step that hangs once more."""
         self._told_ns = None
+
+    def trouble(self) -> Reason | None:
+        """Why no chunk is to be expected before something changes; None where one is.
+
+        Any thread may ask. What inputs are to blame for is none: they are waited for.
+        """
+        began_ns = self._under_way_ns
+        if began_ns is not None and began_ns == self._told_ns:
+            return Reason.STEP_HANGS
+        return Reason.STEP_FAILED if self._broken_in == self._buffer.generation else None
 
     def run(self, wait_s: float | None = None, *, laddered: bool = False) -> ActionChunk | None:
         """Observe, step and deliver; the chunk, or None where it does not reach the robot.
@@ -209,6 +221,8 @@ class Inference:
     def fail(self, error: BaseException) -> None:
         """A step ended in `error`: write it on the board and count it."""
         self._step_faults.add(self._faults.report(error))
+        if isinstance(error, EngineError) or not isinstance(error, RobotInferError):
+            self._broken_in = self._buffer.generation
         self.statistics.failed()
 
     def report_hanging(self) -> None:
@@ -231,6 +245,7 @@ class Inference:
             'up, which ends a policy process that hangs, and configure it again.')))
 
     def _put(self, pending: Pending) -> bool:
+        self._broken_in = None
         refusal = self._limits.refusal(pending.chunk.values)
         if refusal is not None:
             self._step_faults.add(self._faults.report(refusal.error))

@@ -40,7 +40,8 @@ class LoopLimits:
     :param deadline_ns: a tick that starts later is a missed deadline.
     :param stale_ns: a tick whose frames are older is a stale one.
     :param max_consecutive_misses: periods in a row that were late, skipped or without an action
-        (waiting for a first one is none of these) after which the robot is stopped; 0 for never.
+        (waiting for a first one is none of these, unless the policy hangs or fails) after which
+        the robot is stopped; 0 for never.
     """
 
     deadline_ns: int

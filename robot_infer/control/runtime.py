@@ -103,7 +103,8 @@ class Runtime:
             config, recorder)
         self._worker = InferenceWorker(self._inference, clock, config.inference.rate_hz)
         self._tick = ControlTick(
-            config.control, self._buffer, limits, self._measured, self.faults)
+            config.control, self._buffer, limits, self._measured, self.faults,
+            self._inference.trouble)
         self._loop = ControlLoop(
             self._tick, clock, 1.0 / config.control.rate_hz, LoopLimits.of(config), send,
             self.faults, recorder, self._realtime.enter_thread)
@@ -369,8 +370,7 @@ class Runtime:
         """
         if self.running:
             self._inference.report_hanging()
-        warning = self._loop.take_warning()
-        return () if warning is None else (warning,)
+        return tuple(filter(None, (self._loop.take_warning(),)))
 
     def take_times(self) -> Times:
         """The times of each tick and step since the last call; for one reader."""

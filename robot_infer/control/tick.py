@@ -43,6 +43,8 @@ class ControlTick:
 
     :param measured: the measured position at a time, (action_dim,) float64, or None where none
         is fresh or where actions are not positions of the measured joints.
+    :param trouble: why no chunk is to be expected of the policy, None where one is: then it is no
+        waiting to have none. Must neither wait nor fail.
 
     Fallbacks, where the buffer has no action:
 
@@ -51,7 +53,7 @@ class ControlTick:
     - zero: zeros.
     - stop: as hold, and latched: once actions ran out or were refused, no chunk is followed until
       `reset` or `release`. Waiting for a first chunk (at start, after a new instruction) does not
-      latch.
+      latch, unless there is `trouble`.
 
     Any of them is latched by `stop`, whoever calls it.
     """
@@ -59,12 +61,14 @@ class ControlTick:
     def __init__(
         self, settings: ControlSettings, buffer: ChunkBuffer, limits: ActionLimits,
         measured: Measured, faults: FaultBoard,
+        trouble: Callable[[], Reason | None] = lambda: None,
     ) -> None:
         self._fallback = Source(settings.fallback)
         self._buffer = buffer
         self._limits = limits
         self._measured = measured
         self._faults = faults
+        self._trouble = trouble
         self._zeros = np.zeros(limits.action_dim)
         self._zeros.flags.writeable = False
         self._jump_fault: str | None = None
@@ -107,7 +111,8 @@ class ControlTick:
             return self._stopped(self._latched, now_ns)
         action = self._buffer.peek(now_ns)
         if isinstance(action, Reason):
-            return self._substitute(action, now_ns)
+            trouble = self._trouble() if action.awaits_policy else None
+            return self._substitute(trouble or action, now_ns)
         if action.first:
             refusal = self._limits.jump(action.values, self._measured(now_ns))
             if refusal is not None:

@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 
 from robot_infer.control import MonotonicClock
-from robot_infer.errors import ConfigError, InstructionError
+from robot_infer.errors import ConfigError, EngineError, FrameError, InstructionError
 from robot_infer.types import Source
 
 
@@ -153,6 +153,109 @@ class TestFaultsOfInputs:
         assert command.values is None and rig.sent == []
         rig.put_state(0.5, 0.5)
         assert rig.tick()[0].values.tolist() == [0.5, 0.5]
+
+
+class TestPolicyThatMakesNoFirstChunk:
+    """A policy to blame for having no chunk is missed; inputs to blame are waited for."""
+
+    def ticks_of_a_hanging_step(self, rig, number: int) -> list:
+        """What the robot is sent while a step hangs that was begun before any chunk."""
+        sent: list = []
+
+        def hang() -> None:
+            rig.clock.advance_s(2.0)
+            sent.extend(rig.tick())
+            rig.runtime._inference.report_hanging()
+            sent.extend(rig.tick(number))
+        rig.policy.before_step = hang
+        rig.runtime.infer_once()
+        return [(command.source, command.reason) for command in sent]
+
+    def test_fallback_stop_is_latched_once_the_first_step_hangs(self, make_rig) -> None:
+        rig = make_rig(control__fallback='stop')
+        rig.feed()
+        assert self.ticks_of_a_hanging_step(rig, 2) == [
+            (Source.HOLD, 'no_chunk_yet'), *[(Source.STOP, 'step_hangs')] * 2]
+        assert rig.runtime.latched == 'step_hangs'
+
+    def test_periods_of_a_hanging_step_are_missed_ones(self, make_rig) -> None:
+        rig = make_rig(control__max_consecutive_misses=3)
+        rig.feed()
+        assert self.ticks_of_a_hanging_step(rig, 4) == [
+            (Source.HOLD, 'no_chunk_yet'), *[(Source.HOLD, 'step_hangs')] * 3,
+            (Source.STOP, 'deadlines_missed')]
+        assert 'DeadlineError' in rig.faults()
+
+    @pytest.mark.parametrize('again', [
+        lambda rig: rig.runtime.put_instruction('away from the light'),
+        lambda rig: rig.runtime.clock_jumped(-2_000_000_000),
+        lambda rig: rig.runtime.start_over(),
+    ], ids=['instruction', 'clock jump', 'start over'])
+    def test_so_they_are_after_whatever_voids_the_chunk(self, make_rig, again) -> None:
+        rig = make_rig(control__max_consecutive_misses=3)
+        rig.feed()
+        rig.runtime.infer_once()
+        rig.tick()
+        again(rig)
+        rig.feed()
+        assert self.ticks_of_a_hanging_step(rig, 4)[-1] == (Source.STOP, 'deadlines_missed')
+
+    @pytest.mark.parametrize(('spoil', 'reason'), [
+        (lambda rig: rig.runtime.put_instruction(''), 'no_instruction'),
+        (lambda rig: rig.runtime.disable(), 'disabled')], ids=['no instruction', 'disabled'])
+    def test_where_no_chunk_is_wanted_none_is_missed(self, make_rig, spoil, reason) -> None:
+        rig = make_rig(control__max_consecutive_misses=3, control__fallback='stop')
+        rig.feed()
+        sent: list = []
+
+        def hang() -> None:
+            spoil(rig)
+            rig.clock.advance_s(2.0)
+            rig.runtime._inference.report_hanging()
+            sent.extend(rig.tick(5))
+        rig.policy.before_step = hang
+        rig.runtime.infer_once()
+        assert {command.reason for command in sent} == {reason} and rig.runtime.latched == ''
+
+    def test_missing_inputs_are_waited_for_as_long_as_it_takes(self, make_rig) -> None:
+        rig = make_rig(control__max_consecutive_misses=3, control__fallback='stop')
+        for _ in range(20):
+            assert rig.runtime.infer_once() is None
+            rig.runtime._inference.report_hanging()
+            assert {command.reason for command in rig.tick()} == {'no_chunk_yet'}
+        assert rig.runtime.latched == ''
+
+    @pytest.mark.parametrize(('error', 'reason'), [
+        (RuntimeError('boom'), 'step_failed'),
+        (EngineError('policy process', expected='a', got='b', remedy='C.'), 'step_failed'),
+        (FrameError('camera wrist', expected='a', got='b', remedy='C.'), 'no_chunk_yet')])
+    def test_a_first_step_that_fails_is_missed_unless_an_input_is_to_blame(
+        self, make_rig, error, reason,
+    ) -> None:
+        rig = make_rig(control__max_consecutive_misses=3)
+
+        def fail() -> None:
+            raise error
+        rig.policy.before_step = fail
+        rig.feed()
+        rig.runtime.infer_once()
+        assert [command.reason for command in rig.tick(4)] == [reason] * 3 + [
+            'deadlines_missed' if reason == 'step_failed' else reason]
+
+    def test_a_step_that_failed_is_of_the_past_after_a_reset_or_a_good_one(
+        self, make_rig,
+    ) -> None:
+        rig = make_rig()
+        rig.policy.before_step = lambda: 1 / 0
+        rig.feed()
+        for end in (rig.runtime.start_over, lambda: rig.runtime.put_instruction('away')):
+            rig.runtime.infer_once()
+            assert rig.tick()[0].reason == 'step_failed'
+            end()
+            assert rig.tick()[0].reason in ('no_chunk_yet', 'instruction_changed')
+        rig.policy.before_step = lambda: None
+        rig.runtime.infer_once()
+        assert rig.tick()[0].source is Source.CHUNK
 
 
 class TestThreads:
