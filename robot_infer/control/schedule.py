@@ -97,11 +97,16 @@ class RateKeeper:
         self._index = -1
 
     def change_period(self, period_s: float) -> None:
-        """Go on with another period, counted from the period that runs now."""
+        """Go on with another period, counted from the period that runs now.
+
+        Where the next one would have begun by that already, it begins now; none was missed.
+        """
         assert period_s > 0.0, period_s
         self._start_ns = self._time_ns(max(self._index, 0))
-        self._index = min(self._index, 0)
         self._period_ns = period_s * NS_PER_S
+        if self._index >= 0:
+            self._index = 0
+            self._start_ns += max(0, self._clock.now_ns() - self.next_ns)
 
     def wait(self, stop: threading.Event | None = None) -> Period | None:
         """Wait for the next period; None where `stop` was set first."""

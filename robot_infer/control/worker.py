@@ -30,15 +30,28 @@ class InferenceWorker:
     The times at which a step may begin are an absolute schedule; a step that takes longer than a
     period lets the next one begin at once, and whole periods that are missed are skipped. Where
     nothing new comes for a whole period no step is made, the inputs are only looked at, so that
-    stale ones become faults.
+    stale ones become faults. Another rate holds at once, from the last time a step could begin.
     """
 
     def __init__(self, inference: Inference, clock: Clock, rate_hz: float) -> None:
-        self.rate_hz = rate_hz
+        self._rate_hz = self._followed_hz = rate_hz
         self._inference = inference
         self._clock = clock
-        self._news = threading.Event()
+        self._fresh = False  # something came that no step has used
+        # Both end a wait: for something new, and for the next period.
+        self._news, self._interrupt = threading.Event(), threading.Event()
         self._routine = Routine('robot_infer worker', self._run)
+
+    @property
+    def rate_hz(self) -> float:
+        """Steps a second, at most."""
+        return self._rate_hz
+
+    @rate_hz.setter
+    def rate_hz(self, rate_hz: float) -> None:
+        self._rate_hz = rate_hz
+        self._interrupt.set()
+        self._news.set()
 
     @property
     def alive(self) -> bool:
@@ -52,7 +65,8 @@ class InferenceWorker:
     def request_stop(self) -> None:
         """Begin no further step; does not wait."""
         self._routine.request_stop()
-        self._news.set()
+        self._interrupt.set()
+        self.notify()  # also lets the next start begin with what is there by then
 
     def stop(self, timeout_s: float) -> bool:
         """Stop after the step that runs; False where that took longer than `timeout_s`."""
@@ -61,29 +75,42 @@ class InferenceWorker:
 
     def notify(self) -> None:
         """Say that a frame, a state or an instruction is new."""
+        self._fresh = True
         self._news.set()
 
     def _run(self, stop: threading.Event) -> None:
-        rate_hz = self.rate_hz
-        keeper = RateKeeper(1.0 / rate_hz, self._clock, run_late=True)
-        while keeper.wait(stop) is not None:
+        self._followed_hz = self._rate_hz
+        keeper = RateKeeper(1.0 / self._followed_hz, self._clock, run_late=True)
+        while True:
+            self._interrupt.clear()  # before looking at what may have set it
+            if stop.is_set():
+                return
+            self._follow_rate(keeper)
+            if keeper.wait(self._interrupt) is None:
+                continue
             try:
-                self._turn(keeper.next_ns, stop)
+                self._turn(keeper, stop)
             except BaseException as error:  # noqa: B036 - not even SystemExit may end the thread
                 self._inference.fail(error)
-            if self.rate_hz != rate_hz:
-                rate_hz = self.rate_hz
-                keeper.change_period(1.0 / rate_hz)
 
-    def _turn(self, until_ns: int, stop: threading.Event) -> None:
+    def _turn(self, keeper: RateKeeper, stop: threading.Event) -> None:
         """One period: a step as soon as there is something new."""
         began_ns = self._clock.now_ns()
-        news = self._clock.wait_until_ns(until_ns, self._news)
-        if stop.is_set():
-            return
-        if not news:
+        while self._clock.wait_until_ns(keeper.next_ns, self._news):
+            # Cleared before the inputs are read: what comes from now on causes another step.
+            self._news.clear()
+            if stop.is_set():
+                return
+            self._follow_rate(keeper)
+            if self._fresh:
+                self._fresh = False
+                self._inference.run((self._clock.now_ns() - began_ns) / NS_PER_S, laddered=True)
+                return
+        if not stop.is_set():
             self._inference.check_inputs()
-            return
-        # Cleared before the inputs are read: what comes from now on causes another step.
-        self._news.clear()
-        self._inference.run((self._clock.now_ns() - began_ns) / NS_PER_S, laddered=True)
+
+    def _follow_rate(self, keeper: RateKeeper) -> None:
+        """Let a rate that was changed hold."""
+        if self._followed_hz != self._rate_hz:
+            self._followed_hz = self._rate_hz
+            keeper.change_period(1.0 / self._followed_hz)

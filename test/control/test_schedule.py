@@ -158,6 +158,21 @@ def test_another_period_counts_from_the_one_that_runs() -> None:
     assert keeper.period_s == pytest.approx(0.004)
 
 
+def test_a_shorter_period_that_would_be_over_already_begins_now_and_none_was_missed() -> None:
+    clock, keeper = started(period_s=100.0, run_late=True)
+    clock.advance_ns(2_000 * MS)
+    keeper.change_period(0.100)
+    assert [keeper.wait().scheduled_ns - 7 for _ in range(2)] == [2_000 * MS, 2_100 * MS]
+    assert (keeper.skipped, keeper.overruns) == (0, 0)
+
+
+def test_before_the_first_period_another_changes_only_what_follows() -> None:
+    clock = SleepingClock(start_ns=7)
+    keeper = RateKeeper(100.0, clock)
+    keeper.change_period(0.010)
+    assert [keeper.wait().scheduled_ns - 7 for _ in range(2)] == [0, 10 * MS]
+
+
 def test_the_warning_says_rate_loop_time_and_missed_cycles() -> None:
     clock, keeper = started()
     assert keeper.take_warning(clock.now_ns()) is None

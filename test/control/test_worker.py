@@ -105,23 +105,56 @@ def test_no_error_of_the_policy_ends_the_thread(rig, wait_for, error: BaseExcept
     wait_for(lambda: rig.faults() == {})
 
 
-def test_another_rate_holds_from_the_next_period_on(rig, wait_for) -> None:
+def test_another_rate_counts_from_the_step_before_and_needs_no_period_of_the_old(
+    rig, wait_for,
+) -> None:
     start_ns = rig.clock.now_ns()
     rig.feed()
     rig.runtime._worker.rate_hz = 50.0
     rig.runtime._worker.start()
     wait_for(lambda: steps(rig) == 1)
-    assert rig.clock.await_waiters(1)
     rig.runtime._worker.rate_hz = 25.0
-    rig.clock.advance_ns(20 * MS)  # the period that was running already
-    rig.feed()
-    wait_for(lambda: steps(rig) == 2)
-    for _ in range(2):
-        assert rig.clock.await_waiters(1)
+    for _ in range(4):
+        wait_for(lambda: rig.clock.await_waiters(1))
         rig.clock.advance_ns(20 * MS)
         rig.feed()
     wait_for(lambda: steps(rig) == 3)
-    assert rig.policy.observations[2].observed_ns - start_ns == 60 * MS
+    assert [observation.observed_ns - start_ns for observation in rig.policy.observations] == [
+        0, 40 * MS, 80 * MS]
+
+
+@pytest.mark.parametrize('fed_meanwhile', [True, False])
+def test_a_faster_rate_wakes_a_worker_that_has_most_of_a_slow_period_to_wait(
+    rig, wait_for, fed_meanwhile: bool,
+) -> None:
+    rig.runtime._worker.rate_hz = 0.01
+    rig.feed()
+    rig.runtime._worker.start()
+    wait_for(lambda: steps(rig) == 1)
+    assert rig.clock.await_waiters(1)
+    rig.clock.advance_ns(2_000 * MS)
+    if fed_meanwhile:
+        rig.feed()
+    assert rig.clock.await_waiters(1)
+    rig.runtime._worker.rate_hz = 10.0
+    if fed_meanwhile:
+        wait_for(lambda: steps(rig) == 2)  # without the clock going on
+        return
+    for _ in range(10):  # inputs are looked at every 100 ms
+        assert rig.clock.await_waiters(1)
+        rig.clock.advance_ns(100 * MS)
+    wait_for(lambda: 'StaleFrameError'' in rig.faults())
+    assert steps(rig) == 1, 'a rate is nothing new to infer from'
+    rig.feed()
+    wait_for(lambda: steps(rig) == 2)
+
+
+def test_a_slower_rate_does_not_keep_a_worker_from_what_it_waits_for(rig, wait_for) -> None:
+    rig.runtime._worker.start()
+    assert rig.clock.await_waiters(1)
+    rig.runtime._worker.rate_hz = 0.01
+    rig.feed()
+    wait_for(lambda: steps(rig) == 1)
 
 
 def test_stop_ends_a_worker_that_waits_for_news_at_once(rig, wait_for) -> None:
