@@ -26,8 +26,9 @@ From the compiler's own figures (registers, spilled bytes, shared memory for sm_
   128 on Orin), so they are for sm_90 to sm_110 only.
 - stages: loading the page's number takes two, so 3 is one buffer of keys and values and 5 are two;
   two where two blocks of them fit an SM (80, 87, 90, 100, 110).
-- int4 unpacks in registers: 64 rows spill (up to 448 bytes), so its tiles have 32 at most. Two
-  buffers of quantised pages spill on sm_90 (16 bytes), and one block's share is small anyway.
+- what is quantised is widened in registers: tiles of 64 rows then take 32 keys (fp8 with 64 spills
+  572 bytes on sm_120), with 256 columns they have 32 rows at most, as those of int4 always. One
+  buffer of quantised pages is small, so more blocks fit, which hide each other's loads.
 - float32 takes twice the bytes and no matrix unit: it is there to be exact, not to be fast.
 
 What does not live here: limits of chips (targets.py), and the choice of kernel (attention.py).
@@ -138,8 +139,9 @@ def tile(capability: int, head_dim: int, element_bytes: int, page_tokens: int,
     two_buffers = (chip(capability).two_buffers and block_m == 16 and form == 'plain'
                    and element_bytes < 4
                    and 4 * keys * sum(parts(head_dim)) * element_bytes <= 72 * 1024)
-    # Few rows of a wide head, and float32: one block less on an SM, but no spill.
-    most = 255 if element_bytes == 4 or (block_m == 16 and sum(parts(head_dim)) > 64) else None
+    # Few rows of a wide head, float32, and quantised pages: one block less on an SM, but no spill.
+    most = 255 if element_bytes == 4 or form != 'plain' or (
+        block_m == 16 and sum(parts(head_dim)) > 64) else None
     return Tile(block_m, keys, num_warps, 5 if two_buffers else 3, most)
 
 
@@ -149,6 +151,12 @@ _NARROW = {
     64: {16: (64, 4), 32: (64, 8), 64: (64, 4), 128: (64, 8)},
     128: {16: (64, 4), 64: (64, 8), 128: (64, 8)},
     256: {16: (64, 4), 64: (32, 8)},
+}
+_BYTES = {  # int8 and fp8
+    32: {16: (64, 4), 64: (64, 4)},
+    64: {16: (64, 4), 32: (64, 8), 64: (32, 8), 128: (64, 8)},
+    128: {16: (64, 4), 64: (32, 8), 128: (64, 8)},
+    256: {16: (32, 4), 32: (32, 8)},
 }
 _INT4 = {
     128: {16: (64, 4), 32: (32, 4)},
@@ -163,7 +171,7 @@ _FLOAT32 = {
 
 def _tiles(capability: int, head_dim: int, element_bytes: int, form: str
            ) -> dict[int, tuple[int, int]]:
-    table = _FLOAT32 if element_bytes == 4 else _INT4 if form == 'int4' else _NARROW
+    table = _FLOAT32 if element_bytes == 4 else {'plain': _NARROW, 'int4': _INT4}.get(form, _BYTES)
     columns = min(columns for columns in table if columns >= sum(parts(head_dim, form)))
     if not 90 <= capability < 120:
         return {rows: about for rows, about in table[columns].items() if rows <= 64}
