@@ -143,7 +143,7 @@ def test_a_faster_rate_wakes_a_worker_that_has_most_of_a_slow_period_to_wait(
     for _ in range(10):  # inputs are looked at every 100 ms
         assert rig.clock.await_waiters(1)
         rig.clock.advance_ns(100 * MS)
-    wait_for(lambda: 'StaleFrameError'' in rig.faults())
+    wait_for(lambda: 'StaleFrameError' in rig.faults())
     assert steps(rig) == 1, 'a rate is nothing new to infer from'
     rig.feed()
     wait_for(lambda: steps(rig) == 2)
