@@ -60,4 +60,4 @@ def test_steps_of_all_forms_see_the_same_and_are_shown(bench, monkeypatch, capsy
     for form in forms[1:]:
         assert 0.0 < errors[form] < most[form], form
     for form in forms[2:]:
-        assert 'saved' in lines[form]
+        assert 'saved;' in lines[form]
