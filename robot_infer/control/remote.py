@@ -111,11 +111,12 @@ class RemoteEngine:
             self._ask(Request('forget', ()))
 
     def kill(self) -> None:
-        """End the process at once, also one that hangs; whoever waits for it gets an error."""
-        process = self._process
-        if process is not None:
-            process.kill()
-            process.wait()
+        """End the process at once, also one that hangs; whoever waits for it gets an error.
+
+        One that is just being started is ended as soon as it is there.
+        """
+        with self._starting:
+            self._kill()
 
     def close(self) -> None:
         """End the process; its memory is given back with it."""
@@ -170,6 +171,12 @@ class RemoteEngine:
             remedy='It is started again with the next step. If that repeats, look at the log '
             'and at the memory of the computer (dmesg tells when the kernel ended it).')
 
+    def _kill(self) -> None:
+        process = self._process
+        if process is not None:
+            process.kill()
+            process.wait()
+
     def _end(self) -> None:
         """Close the connection; the process ends when it sees that, or is ended."""
         if self._channel is not None:
@@ -179,5 +186,5 @@ class RemoteEngine:
             try:
                 self._process.wait(_END_TIMEOUT_S)
             except subprocess.TimeoutExpired:
-                self.kill()
+                self._kill()
             self._process = None

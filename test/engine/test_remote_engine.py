@@ -115,6 +115,26 @@ def test_a_process_that_hangs_can_be_ended_from_another_thread(remote) -> None:
     assert len(raised) == 1
 
 
+def test_one_that_is_just_being_started_again_can_be_ended_too(monkeypatch) -> None:
+    engine = RemoteEngine(CONFIG)
+    engine.kill()
+    with pytest.raises(EngineError):
+        engine.step(observation(1))
+    engine._command = [sys.executable, '-c', _HANGING]
+    killer, popen = threading.Thread(target=engine.kill), subprocess.Popen
+
+    def start(*args, **kwargs):
+        killer.start()
+        killer.join(0.3)  # it may be over before there is a process
+        return popen(*args, **kwargs)
+    monkeypatch.setattr(subprocess, 'Popen', start)
+    with pytest.raises(EngineError, match='its end by signal 9'):
+        engine.step(observation(1))
+    killer.join(20.0)
+    engine.close()
+    assert not killer.is_alive() and engine.pid is None
+
+
 def test_closing_ends_the_process_and_leaves_nothing_behind() -> None:
     files = len(os.listdir('/proc/self/fd'))
     engine = RemoteEngine(CONFIG)
