@@ -139,7 +139,6 @@ class Reports:
             diagnostics.realtime(status, runtime, hardware_id),
             diagnostics.memory(status, config.diagnostics.memory_warn_bytes, hardware_id)]
 
-
     def _camera(
         self, status: NodeStatus, session: Session, runtime: RuntimeStatus, name: str,
         now_ns: int,
