@@ -42,7 +42,6 @@ namespace {
 // Up to so many rows share a KV head in the form of few: from 10 or 12 rows on the form of many is
 // faster with 8 and 16 lanes (512 keys of 5 heads x 64 and x 128), from 6 or 8 with 4.
 constexpr int kFewRows = W > 4 ? 10 : 6;
-constexpr double kSerialFlops = 2e6;  // less is not worth another thread
 
 typedef void (*Parallel)(void (*)(void*), void*, unsigned, unsigned);
 Parallel parallel = nullptr;
@@ -75,15 +74,42 @@ struct Team {
 };
 
 template <class Form>
+void share(Team<Form>* team, int threads) {
+    if (parallel == nullptr || threads < 2)
+        Team<Form>::work(team);
+    else
+        parallel(Team<Form>::work, team, threads, 0);
+}
+
+using simd::IVec;
+
+struct Reader {
+    static constexpr int64_t kPart = 1 << 16;
+    const char* start;
+    int64_t bytes;
+    int units = static_cast<int>(bytes / kPart), merges = 0;
+
+    void unit(int number, int) {
+        IVec sums[4];
+        ROBOT_INFER_UNROLL for (int k = 0; k < 4; k++) sums[k] = IVec{};
+        for (int64_t at = number * kPart; at < (number + 1) * kPart; at += sizeof sums)
+            ROBOT_INFER_UNROLL for (int k = 0; k < 4; k++) {
+                IVec loaded;
+                memcpy(&loaded, start + at + k * sizeof loaded, sizeof loaded);
+                sums[k] += loaded;
+            }
+        const IVec sum = sums[0] + sums[1] + sums[2] + sums[3];
+        volatile int32_t kept = sum[0];
+        (void)kept;
+    }
+    void merge(int, int) {}
+};
+
+template <class Form>
 int run(Form form) {
     if (!form.reserve()) return 2;
     Team<Form> team{form};
-    const double flops = 4.0 * form.heads * form.rows * form.head_dim * (form.high - form.begin);
-    const int threads = form.call.threads;
-    if (parallel == nullptr || threads < 2 || flops < kSerialFlops || form.units < 2)
-        Team<Form>::work(&team);
-    else
-        parallel(Team<Form>::work, &team, threads, 0);
+    share(&team, form.units > 1 ? form.threads : 1);
     return 0;
 }
 
@@ -116,6 +142,13 @@ EXPORT int attend_widest() {
 // GOMP_parallel of the OpenMP runtime whose threads are to work; without it, none but the caller.
 EXPORT void attend_use_threads(void* gomp_parallel) {
     parallel = reinterpret_cast<Parallel>(gomp_parallel);
+}
+
+// Reads memory and does nothing else, on all threads: the floor that a benchmark holds against.
+EXPORT void read_memory(const void* start, int64_t bytes, int threads) {
+    Reader reader{static_cast<const char*>(start), bytes};
+    Team<Reader> team{reader};
+    share(&team, threads);
 }
 
 // 0; 1 where this build cannot (head_dim below W); 2 without memory.

@@ -37,10 +37,12 @@ class Few : public Work<T> {
         vectors_ = tiles::num_vectors(this->head_dim);
         all_rows_ = this->heads * this->rows;
         const size_t row = static_cast<size_t>(vectors_) * W, all = all_rows_;
-        if (!buffer.reserve(Buffer::line(all * row) + 2 * Buffer::line(this->rows) + units
-                            * (Buffer::line(all * row) + Buffer::line(all * W)
-                               + Buffer::line(all))))
+        const size_t unit = Buffer::line(all * row) + Buffer::line(all * W) + Buffer::line(all);
+        if (!buffer.reserve(Buffer::line(this->threads) + Buffer::line(all * row)
+                            + 2 * Buffer::line(this->rows) + units * unit))
             return false;
+        fetched_ = reinterpret_cast<int32_t*>(buffer.take(this->threads));
+        for (int worker = 0; worker < this->threads; worker++) fetched_[worker] = -1;
         queries_ = buffer.take(all * row);
         begins_ = reinterpret_cast<int32_t*>(buffer.take(this->rows));
         ends_ = reinterpret_cast<int32_t*>(buffer.take(this->rows));
@@ -48,19 +50,20 @@ class Few : public Work<T> {
         sums_ = buffer.take(units * Buffer::line(all * W));
         tops_ = buffer.take(units * Buffer::line(all));
         this->see(begins_, ends_, this->rows);
-        for (int r = 0; r < all_rows_; r++)
-            for (int v = 0; v < vectors_; v++)
-                for (int i = 0; i < W; i++) {
-                    // Lanes that the vector before has already are 0 here.
-                    const int d = tiles::vector_at(v, this->head_dim) + i;
-                    queries_[(r * vectors_ + v) * W + i] = d < v * W ? 0.0f
-                        : this->query(r / this->rows, r % this->rows, d);
-                }
+        const int last = (vectors_ - 1) * W;
+        for (int r = 0; r < all_rows_; r++) {
+            float* q = queries_ + r * vectors_ * W;
+            this->query(r / this->rows, r % this->rows, 1, q);
+            // The last vector ends with the head; lanes that the one before it has too are 0.
+            const int tail = this->head_dim - last;
+            memmove(q + last + W - tail, q + last, tail * sizeof(float));
+            memset(q + last, 0, (W - tail) * sizeof(float));
+        }
         return true;
     }
 
-    void unit(int number, int) {
-        const int first = this->begin + number * chunk_, end = min(this->high, first + chunk_);
+    void unit(int number, int worker) {
+        const int first = first_key(number), end = first_key(number + 1);
         const size_t row = static_cast<size_t>(vectors_) * W;
         memset(out(number), 0, all_rows_ * row * sizeof(float));
         memset(sums(number), 0, all_rows_ * W * sizeof(float));
@@ -71,13 +74,20 @@ class Few : public Work<T> {
         const int lines = ceil_div(4 * ceil_div(row_bytes, tiles::kLine), this->heads * blocks);
         tiles::Tile<T> both[2];
         this->fill(first, end, &both[0]);
-        tiles::touch(both[0].keys, both[0].count, row_bytes);
-        tiles::touch(both[0].values, both[0].count, row_bytes);
+        if (fetched_[worker] != number) {
+            tiles::touch(both[0].keys, both[0].count, row_bytes);
+            tiles::touch(both[0].values, both[0].count, row_bytes);
+        }
+        // Behind the last tile comes the first of the unit that this thread is likely to get.
+        const int likely = number + this->threads;
+        fetched_[worker] = likely;
         for (int key = first, turn = 0; key < end; key += kTile, turn ^= 1) {
             tiles::Ahead<T> keys{nullptr, row_bytes, lines}, values{nullptr, row_bytes, lines};
-            if (key + kTile < end) {
+            const bool last = key + kTile >= end;
+            if (!last || likely < units) {
                 tiles::Tile<T>& next = both[turn ^ 1];
-                this->fill(key + kTile, end, &next);
+                this->fill(last ? first_key(likely) : key + kTile,
+                           last ? first_key(likely + 1) : end, &next);
                 keys.rows = next.keys, values.rows = next.values;
             }
             for (int head = 0; head < this->heads; head++)
@@ -114,6 +124,7 @@ class Few : public Work<T> {
     int units = 0, merges = 0;
 
   private:
+    int first_key(int number) const { return min(this->high, this->begin + number * chunk_); }
     float* out(int u) { return out_ + u * Buffer::line(size_t(all_rows_) * vectors_ * W); }
     float* sums(int u) { return sums_ + u * Buffer::line(size_t(all_rows_) * W); }
     float* tops(int u) { return tops_ + u * Buffer::line(all_rows_); }
@@ -140,7 +151,7 @@ class Few : public Work<T> {
     }
 
     int chunk_ = 0, vectors_ = 0, all_rows_ = 0;
-    int32_t *begins_ = nullptr, *ends_ = nullptr;
+    int32_t *fetched_ = nullptr, *begins_ = nullptr, *ends_ = nullptr;
     float *queries_ = nullptr, *out_ = nullptr, *sums_ = nullptr, *tops_ = nullptr;
 };
 

@@ -47,12 +47,12 @@ class Many : public Work<T> {
         merges = this->heads * groups_ * vectors_;
         const size_t padded = size_t(groups_) * lanes_;
         if (!buffer.reserve(2 * Buffer::line(padded) + units * state()
-                            + max(1, this->call.threads) * scratch()))
+                            + this->threads * scratch()))
             return false;
         begins_ = reinterpret_cast<int32_t*>(buffer.take(padded));
         ends_ = reinterpret_cast<int32_t*>(buffer.take(padded));
         state_ = buffer.take(units * state());
-        scratch_ = buffer.take(max(1, this->call.threads) * scratch());
+        scratch_ = buffer.take(this->threads * scratch());
         this->see(begins_, ends_, static_cast<int>(padded));
         return true;
     }
@@ -68,12 +68,9 @@ class Many : public Work<T> {
         memset(out, 0, size_t(this->head_dim) * lanes_ * sizeof(float));
         memset(sums, 0, lanes_ * sizeof(float));
         for (int lane = 0; lane < lanes_; lane++) tops[lane] = -INFINITY;
-        // Rows are visible to themselves only: what lies behind the last is computed and dropped.
-        for (int lane = 0; lane < lanes_; lane++) {
-            const int row = min(group * lanes_ + lane, this->rows - 1);
-            for (int d = 0; d < this->head_dim; d++)
-                queries[d * lanes_ + lane] = this->query(head, row, d);
-        }
+        // Lanes behind the last row repeat it; what they become is dropped.
+        for (int lane = 0; lane < lanes_; lane++)
+            this->query(head, min(group * lanes_ + lane, this->rows - 1), lanes_, queries + lane);
         tiles::ManyRows rows{queries, out, tops, sums, begins_ + group * lanes_,
                              ends_ + group * lanes_, lanes_, 0, 0, 0, 0};
         const int vectors = min(vectors_, all_vectors_ - group * vectors_);

@@ -30,9 +30,10 @@
 namespace simd {
 
 // W: lanes. kKeys x kVecs: accumulators of the kernels with rows in the lanes; kRows x 4: of those
-// with elements in the lanes. Both fit the registers of the instruction set beside their operands.
+// with elements in the lanes, which sum kValues values at a time. All of it fits the registers of
+// the instruction set beside the operands.
 #if defined(__AVX512F__)
-constexpr int W = 16, kKeys = 8, kVecs = 3, kRows = 4;
+constexpr int W = 16, kKeys = 8, kVecs = 3, kRows = 4, kValues = 8;
 #define ROBOT_INFER_LO32 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29
 #define ROBOT_INFER_HI32 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31
 #define ROBOT_INFER_LO64 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29
@@ -42,7 +43,7 @@ constexpr int W = 16, kKeys = 8, kVecs = 3, kRows = 4;
 #define ROBOT_INFER_SWAP2 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13
 #define ROBOT_INFER_SWAP1 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14
 #elif defined(__AVX2__)
-constexpr int W = 8, kKeys = 4, kVecs = 3, kRows = 2;
+constexpr int W = 8, kKeys = 4, kVecs = 3, kRows = 2, kValues = 4;
 #define ROBOT_INFER_LO32 0, 8, 1, 9, 4, 12, 5, 13
 #define ROBOT_INFER_HI32 2, 10, 3, 11, 6, 14, 7, 15
 #define ROBOT_INFER_LO64 0, 1, 8, 9, 4, 5, 12, 13
@@ -52,9 +53,9 @@ constexpr int W = 8, kKeys = 4, kVecs = 3, kRows = 2;
 #define ROBOT_INFER_SWAP1 1, 0, 3, 2, 5, 4, 7, 6
 #else
 #if defined(__aarch64__)
-constexpr int W = 4, kKeys = 8, kVecs = 3, kRows = 4;
+constexpr int W = 4, kKeys = 8, kVecs = 3, kRows = 4, kValues = 8;
 #else
-constexpr int W = 4, kKeys = 4, kVecs = 2, kRows = 2;
+constexpr int W = 4, kKeys = 4, kVecs = 2, kRows = 2, kValues = 4;
 #endif
 #define ROBOT_INFER_LO32 0, 4, 1, 5
 #define ROBOT_INFER_HI32 2, 6, 3, 7
@@ -95,7 +96,8 @@ inline void from_float(float x, float* out) { *out = x; }
 inline void from_float(float x, bf16* out) {  // to nearest, ties to even; NaN stays NaN
     uint32_t bits;
     memcpy(&bits, &x, 4);
-    out->bits = x != x ? 0x7fc0 : static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+    const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+    out->bits = x != x ? 0x7fc0 : static_cast<uint16_t>(rounded);
 }
 
 inline Vec load(const float* p) {
@@ -224,7 +226,8 @@ inline Vec tanh(Vec x) {
     const IVec sign = reinterpret_cast<IVec>(x) & INT32_MIN;
     const Vec size = reinterpret_cast<Vec>(reinterpret_cast<IVec>(x) & INT32_MAX);
     const Vec top = all(10.0f);  // tanh is 1 in float32 from 9.02 on
-    const Vec far = 1.0f - 2.0f / (exp2(2.885390081777927f * select(size > top, top, size)) + 1.0f);
+    const Vec square = exp2(2.885390081777927f * select(size > top, top, size));  // exp(2 |x|)
+    const Vec far = 1.0f - 2.0f / (square + 1.0f);
     const Vec z = x * x;
     Vec near = -5.70498872745e-3f * z + 2.06390887954e-2f;
     near = near * z - 5.37397155531e-2f;

@@ -139,39 +139,55 @@ void few_scores(const Tile<T>& tile, int64_t at, Ahead<T>* ahead, int head_dim,
 template <class T, int R>
 void few_values(const Tile<T>& tile, int64_t at, Ahead<T>* ahead, int head_dim,
                 const float* weights, float* out) {
+    constexpr int K = simd::kValues;
     const int vectors = num_vectors(head_dim);
-    for (int j = 0; j < tile.count; j += 4) {
-        const T* value[4] = {tile.values[j] + at, tile.values[j + 1] + at, tile.values[j + 2] + at,
-                             tile.values[j + 3] + at};
+    for (int j = 0; j < tile.count; j += K) {
+        const T* value[K];
+        ROBOT_INFER_UNROLL for (int i = 0; i < K; i++) value[i] = tile.values[j + i] + at;
         for (int v = 0; v < vectors; v++) {
             const int offset = vector_at(v, head_dim);
-            Vec x[4];
-            ROBOT_INFER_UNROLL for (int i = 0; i < 4; i++) x[i] = simd::load(value[i] + offset);
+            Vec x[K];
+            ROBOT_INFER_UNROLL for (int i = 0; i < K; i++) x[i] = simd::load(value[i] + offset);
             ROBOT_INFER_UNROLL for (int r = 0; r < R; r++) {
                 float* row = out + (r * vectors + v) * W;
                 Vec sum = simd::load(row);
-                ROBOT_INFER_UNROLL for (int i = 0; i < 4; i++) sum += weights[r * kTile + j + i] * x[i];
+                ROBOT_INFER_UNROLL for (int i = 0; i < K; i++)
+                    sum += weights[r * kTile + j + i] * x[i];
                 simd::store(row, sum);
             }
         }
-        if (ahead->rows != nullptr) ahead->step();
+        if (ahead->rows != nullptr)
+            for (int i = 0; i < K; i += 4) ahead->step();
     }
 }
 
+// Scales of the keys and values of one head of a tile; used of int8 pages only.
+struct Scales {
+    alignas(64) float keys[kTile], values[kTile];
+
+    template <class T>
+    void gather(const Tile<T>& tile, int64_t at) {
+        for (int j = 0; j < tile.count; j++) {
+            keys[j] = tile.key_scales[j][at];
+            values[j] = tile.value_scales[j][at];
+        }
+        for (int j = tile.count; j % W; j++) keys[j] = values[j] = 0.0f;
+    }
+};
+
 // Scores of one row become weights, in place; the row's state moves on.
 template <class T>
-void few_softmax(const Tile<T>& tile, int64_t scale_at, const Logits& logits, int begin, int end,
-                 int vectors, float* scores, float* out, float* top, float* sums) {
+void few_softmax(const Tile<T>& tile, const Scales& scales, const Logits& logits, int begin,
+                 int end, int vectors, float* scores, float* out, float* top, float* sums) {
     const bool is_int8 = sizeof(T) == 1;
     const int steps = (tile.count + W - 1) / W;
     const Vec hidden = simd::all(-INFINITY);
     const bool seen = begin <= tile.first && tile.first + tile.count <= end
         && tile.count % W == 0;
-    if (is_int8)
-        for (int j = 0; j < tile.count; j++) scores[j] *= *(tile.key_scales[j] + scale_at);
     Vec high = hidden;
     for (int s = 0; s < steps; s++) {
-        Vec x = logits(simd::load(scores + s * W));
+        Vec x = simd::load(scores + s * W);
+        x = logits(is_int8 ? x * simd::load(scales.keys + s * W) : x);
         if (!seen) {
             const IVec key = simd::iota() + (tile.first + s * W);
             const int last = end < tile.first + tile.count ? end : tile.first + tile.count;
@@ -187,7 +203,7 @@ void few_softmax(const Tile<T>& tile, int64_t scale_at, const Logits& logits, in
     Vec sum = simd::load(sums) * kept;
     for (int s = 0; s < steps; s++) {
         const Vec x = simd::exp2(simd::load(scores + s * W) - base);
-        simd::store(scores + s * W, x);
+        simd::store(scores + s * W, is_int8 ? x * simd::load(scales.values + s * W) : x);
         sum += x;
     }
     simd::store(sums, sum);
@@ -195,9 +211,7 @@ void few_softmax(const Tile<T>& tile, int64_t scale_at, const Logits& logits, in
         for (int v = 0; v < vectors; v++)
             simd::store(out + v * W, simd::load(out + v * W) * kept);
     *top = high[0];
-    for (int j = tile.count; j % 4; j++) scores[j] = 0.0f;
-    if (is_int8)
-        for (int j = 0; j < tile.count; j++) scores[j] *= *(tile.value_scales[j] + scale_at);
+    for (int j = tile.count; j % simd::kValues; j++) scores[j] = 0.0f;
 }
 
 template <class T, int R>
@@ -205,13 +219,15 @@ void few_step(const Tile<T>& tile, int64_t at, int64_t scale_at, int head_dim,
               const Logits& logits, const FewRows& rows, Ahead<T>* keys, Ahead<T>* values) {
     const int vectors = num_vectors(head_dim);
     alignas(64) float scores[R * kTile];
+    Scales scales;
     bool any = false;
     ROBOT_INFER_UNROLL for (int r = 0; r < R; r++)
         any |= rows.begin[r] < tile.first + tile.count && tile.first < rows.end[r];
     if (!any) return;
+    if (sizeof(T) == 1) scales.gather(tile, scale_at);
     few_scores<T, R>(tile, at, keys, head_dim, rows.queries, scores);
     ROBOT_INFER_UNROLL for (int r = 0; r < R; r++)
-        few_softmax(tile, scale_at, logits, rows.begin[r], rows.end[r], vectors,
+        few_softmax(tile, scales, logits, rows.begin[r], rows.end[r], vectors,
                     scores + r * kTile, rows.out + r * vectors * W, rows.top + r,
                     rows.sums + r * W);
     few_values<T, R>(tile, at, values, head_dim, scores, rows.out);
@@ -241,14 +257,16 @@ void many_scores(const float* keys, const ManyRows& rows, int head_dim, float* s
         ROBOT_INFER_UNROLL for (int v = 0; v < N; v++) sums[i][v] = Vec{};
     for (int d = 0; d < head_dim; d++) {
         Vec query[N];
-        ROBOT_INFER_UNROLL for (int v = 0; v < N; v++) query[v] = simd::load(rows.queries + d * rows.lanes + v * W);
+        ROBOT_INFER_UNROLL for (int v = 0; v < N; v++)
+            query[v] = simd::load(rows.queries + d * rows.lanes + v * W);
         ROBOT_INFER_UNROLL for (int i = 0; i < M; i++) {
             const float key = keys[i * stride + d];
             ROBOT_INFER_UNROLL for (int v = 0; v < N; v++) sums[i][v] += key * query[v];
         }
     }
     ROBOT_INFER_UNROLL for (int i = 0; i < M; i++)
-        ROBOT_INFER_UNROLL for (int v = 0; v < N; v++) simd::store(scores + (i * N + v) * W, sums[i][v]);
+        ROBOT_INFER_UNROLL for (int v = 0; v < N; v++)
+            simd::store(scores + (i * N + v) * W, sums[i][v]);
 }
 
 template <int M, int N>
@@ -256,17 +274,20 @@ void many_values(const float* values, const float* weights, int count, int strid
                  const Vec* kept, float* out, int lanes) {
     Vec sums[M][N];
     ROBOT_INFER_UNROLL for (int i = 0; i < M; i++)
-        ROBOT_INFER_UNROLL for (int v = 0; v < N; v++) sums[i][v] = simd::load(out + i * lanes + v * W) * kept[v];
+        ROBOT_INFER_UNROLL for (int v = 0; v < N; v++)
+            sums[i][v] = simd::load(out + i * lanes + v * W) * kept[v];
     for (int j = 0; j < count; j++) {
         Vec weight[N];
-        ROBOT_INFER_UNROLL for (int v = 0; v < N; v++) weight[v] = simd::load(weights + (j * N + v) * W);
+        ROBOT_INFER_UNROLL for (int v = 0; v < N; v++)
+            weight[v] = simd::load(weights + (j * N + v) * W);
         ROBOT_INFER_UNROLL for (int i = 0; i < M; i++) {
             const float value = values[j * stride + i];
             ROBOT_INFER_UNROLL for (int v = 0; v < N; v++) sums[i][v] += value * weight[v];
         }
     }
     ROBOT_INFER_UNROLL for (int i = 0; i < M; i++)
-        ROBOT_INFER_UNROLL for (int v = 0; v < N; v++) simd::store(out + i * lanes + v * W, sums[i][v]);
+        ROBOT_INFER_UNROLL for (int v = 0; v < N; v++)
+            simd::store(out + i * lanes + v * W, sums[i][v]);
 }
 
 template <int N>

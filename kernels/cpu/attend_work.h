@@ -45,6 +45,8 @@ struct AttendPlan {
 
 namespace {
 
+constexpr double kSerialFlops = 2e6;  // less is not worth another thread
+
 // What changes: queries, where the result goes, and how many threads work.
 struct Call {
     const void* q;
@@ -96,7 +98,9 @@ class Work {
           group(static_cast<int>(plan.num_heads / plan.num_kv_heads)),
           heads(static_cast<int>(plan.num_kv_heads)),
           rows(static_cast<int>(plan.num_tokens) * group),
-          begin(static_cast<int>(plan.begin)), high(static_cast<int>(plan.high)) {}
+          begin(static_cast<int>(plan.begin)), high(static_cast<int>(plan.high)),
+          threads(max(1, 4.0 * heads * rows * head_dim * (high - begin) < kSerialFlops
+                         ? 1 : call.threads)) {}
 
     // Row r of a KV head is query r / group of head r % group; rows behind the last repeat it.
     void see(int32_t* begins, int32_t* ends, int padded) const {
@@ -108,12 +112,17 @@ class Work {
         }
     }
 
-    float query(int head, int row, int d) const {
+    // Row r of a KV head as float32, element d to out[d * step].
+    void query(int head, int row, int step, float* out) const {
         const int64_t at = row / group * call.q_token_stride
-            + (head * group + row % group) * call.q_head_stride + d;
-        return plan.query_format == kBFloat16
-            ? simd::to_float(static_cast<const simd::bf16*>(call.q)[at])
-            : static_cast<const float*>(call.q)[at];
+            + (head * group + row % group) * call.q_head_stride;
+        if (plan.query_format == kBFloat16) {
+            const simd::bf16* q = static_cast<const simd::bf16*>(call.q) + at;
+            for (int d = 0; d < head_dim; d++) out[d * step] = simd::to_float(q[d]);
+        } else {
+            const float* q = static_cast<const float*>(call.q) + at;
+            for (int d = 0; d < head_dim; d++) out[d * step] = q[d];
+        }
     }
 
     // Element d lies at result[at(d)].
@@ -158,6 +167,7 @@ class Work {
     const Call& call;
     const tiles::Logits logits;
     const int head_dim, group, heads, rows, begin, high;
+    const int threads;  // that will work
 };
 
 }  // namespace

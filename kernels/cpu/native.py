@@ -89,19 +89,19 @@ class Library:
             raise NativeError(f'{path.name} was not built')
         try:
             loaded = ctypes.CDLL(str(path))
-            version, self._attend = loaded.attend_version, loaded.attend
-            use_threads, widest = loaded.attend_use_threads, loaded.attend_widest
-            wanted = build.source_version()
+            version, wanted = loaded.attend_version, build.source_version()
         except (OSError, AttributeError) as error:
             raise NativeError(f'{path.name} is not for this machine: {error}') from error
         version.restype, version.argtypes = ctypes.c_uint64, ()
         if version() != wanted:
             raise NativeError(f'{path.name} is of other sources than those beside it')
+        self._attend, self.read = loaded.attend, loaded.read_memory
         self._attend.argtypes = (_pointer, _pointer, _long, _long, _pointer, _float, _float, _int)
-        use_threads.argtypes, use_threads.restype = (_pointer,), None
-        use_threads(_parallel_of_torch())
+        self.read.argtypes, self.read.restype = (_pointer, _long, _int), None
+        loaded.attend_use_threads.argtypes, loaded.attend_use_threads.restype = (_pointer,), None
+        loaded.attend_use_threads(_parallel_of_torch())
         self.name = name
-        self.lanes_of_processor: int = widest()
+        self.lanes_of_processor: int = loaded.attend_widest()
 
     def attend(self, q: torch.Tensor, prepared: Prepared, scale: float,
                softcap: float | None) -> torch.Tensor:
@@ -118,6 +118,17 @@ class Library:
             raise MemoryError(_FAILURES[failure]) if failure == 2 else NativeError(
                 _FAILURES[failure])
         return out
+
+
+def read_memory(tensor: torch.Tensor) -> None:
+    """Read a contiguous tensor once on torch's number of threads: the floor of a benchmark.
+
+    :raises NativeError: where there is no library.
+    """
+    found, why = _search()
+    if found is None:
+        raise NativeError(why)
+    found.read(tensor.data_ptr(), tensor.nbytes, torch.get_num_threads())
 
 
 def takes(q: torch.Tensor, kv: Plane) -> bool:
