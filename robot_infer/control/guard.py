@@ -138,11 +138,14 @@ class Guard(Generic[Action]):
     def activated(self) -> None:
         """The node says that it begins: actions are expected, and a stop is over."""
         with self._turn:
-            self._stopped = self._phased = False
-            self._last_ns = None
-            if self._state is not GuardState.PASSING:
-                self._state = GuardState.PASSING
-                self._due_ns = self._clock.now_ns() + self.timeout_ns
+            self._begin()
+
+    def reset(self) -> None:
+        """The node says that it starts over: a stop is over, and nothing else changes."""
+        with self._turn:
+            if self._stopped and self._state is not GuardState.WAITING:
+                self._begin()
+            self._stopped = False
 
     def deactivated(self) -> None:
         """The node says that it ends, in order: nothing is expected any more."""
@@ -211,6 +214,14 @@ class Guard(Generic[Action]):
                 self._state, self._stopped, self._passed, self._interventions, self._sent,
                 self._withheld, self._skipped, self._lateness.summary(), since_s,
                 self._gaps.summary())
+
+    def _begin(self) -> None:
+        """Expect actions from now on."""
+        self._stopped = self._phased = False
+        self._last_ns = None
+        if self._state is not GuardState.PASSING:
+            self._state = GuardState.PASSING
+            self._due_ns = self._clock.now_ns() + self.timeout_ns
 
     def _pass(self, action: Action) -> None:
         self._last = action

@@ -64,6 +64,7 @@ class NodeStatus:
     :param memory: what was planned and taken for it; None where none is loaded.
     :param rss_bytes: resident memory of the process, and of the policy's own.
     :param enabled: whether the policy is to be followed; an operator may have disabled it.
+    :param resets: how often ~/reset was called; that it grows is what a guard goes by.
     """
 
     name: str
@@ -73,6 +74,7 @@ class NodeStatus:
     memory: Memory | None
     rss_bytes: int
     enabled: bool = True
+    resets: int = 0
 
 
 def make(
@@ -254,7 +256,8 @@ def summary(
     status: NodeStatus, runtime: RuntimeStatus | None, hardware_id: str,
 ) -> DiagnosticStatus:
     """~/status: the whole node in one line."""
-    values: dict[str, object] = {'state': status.state, 'enabled': status.enabled}
+    values: dict[str, object] = {
+        'state': status.state, 'enabled': status.enabled, 'resets': status.resets}
     level, message = OK, status.state if status.enabled else f'{status.state}, disabled'
     if runtime is not None:
         command, counters = runtime.last_command, runtime.deadline.counters

@@ -52,6 +52,9 @@ from robot_infer.ros.spin import run
 
 NAME = 'robot_infer_guard'
 _WATCH_PERIOD_S = 0.1
+# How long the node may be active, and no action of it be heard, before that is worth a warning.
+_UNHEARD_NS = 1_000_000_000
+_UNTIL = 'until the node is activated again, or its ~/reset is called'
 _AT_WORK = ('active', 'deactivating', 'shuttingdown')
 
 
@@ -76,10 +79,14 @@ class GuardNode(Node):
         self.guard: Guard[ActionMessage] = Guard(
             config.guard, config.control, self._steady, self._send,
             Substitutes(self._zeros, self._measured), self._realtime.enter_thread)
-        self.create_subscription(kind, 'action_raw', self.guard.take, qos.action())
+        self._raw = self.create_subscription(kind, 'action_raw', self.guard.take, qos.action())
         self.create_subscription(JointState, 'joint_states', self._on_state, qos.state())
         self.create_subscription(
             TransitionEvent, f'{config.guard.node}/transition_event', self._on_transition, 10)
+        self.create_subscription(
+            DiagnosticStatus, f'{config.guard.node}/status', self._on_status, qos.latched())
+        self._node_state, self._node_resets = '', ''
+        self._unheard_ns: int | None = None  # since when
         self._diagnostics = self.create_publisher(
             DiagnosticArray, '/diagnostics', qos.diagnostics())
         self._told: GuardState | None = None
@@ -141,6 +148,14 @@ class GuardNode(Node):
         elif event.start_state.label in _AT_WORK:
             self.guard.deactivated()
 
+    def _on_status(self, status: DiagnosticStatus) -> None:
+        """What the node tells of itself; one that is started anew counts from 0 again."""
+        values = {entry.key: entry.value for entry in status.values}
+        self._node_state, resets = values.get('state', ''), values.get('resets', '')
+        if self._node_resets not in ('', resets) and resets != '0':
+            self.guard.reset()
+        self._node_resets = resets
+
     def _on_missed(self, event: object) -> None:
         self._missed_deadlines = event.total_count
 
@@ -151,12 +166,22 @@ class GuardNode(Node):
         if status.state is not self._told:
             self._log(status)
         now_ns = self._steady.now_ns()
+        self._listen(status, now_ns)
         if status.state is not self._told or now_ns >= self._due_ns:
             self._told = status.state
             self._due_ns = now_ns + round(self.config.diagnostics.period_s * 1e9)
             array = DiagnosticArray(status=[self._report(status)])
             array.header.stamp = self.get_clock().now().to_msg()
             self._diagnostics.publish(array)
+
+    def _listen(self, status: GuardStatus, now_ns: int) -> None:
+        """Note since when nothing is heard of a node that is active: we began after it."""
+        silent = (status.state is GuardState.WAITING and self._node_state == 'active'
+                  and self.count_publishers(self._raw.topic_name) > 0)
+        if not silent:
+            self._unheard_ns = None
+        elif self._unheard_ns is None:
+            self._unheard_ns = now_ns
 
     def _log(self, status: GuardStatus) -> None:
         if status.state is GuardState.GUARDING:
@@ -175,9 +200,15 @@ class GuardNode(Node):
             message = (f'{status.state.value} for {status.since_s:.1f} s: '
                        f'{self.config.guard.fallback}')
             if status.stopped:
-                message += ' until the node is activated again'
+                message += f' {_UNTIL}'
         elif status.stopped:
-            level, message = diagnostics.ERROR, 'stopped until the node is activated again'
+            level, message = diagnostics.ERROR, f'stopped {_UNTIL}'
+        elif self._unheard_ns is not None and (
+                self._steady.now_ns() - self._unheard_ns > _UNHEARD_NS):
+            level, message = diagnostics.WARN, (
+                f'waiting, although {self.config.guard.node} is active: no action of it came on '
+                f'{self._raw.topic_name} since the guard was started. It knows none to hold, and '
+                'sends nothing before one comes or the node is activated again')
         elif status.interventions:
             level = diagnostics.WARN
             message = f'{status.state.value}, {status.interventions} interventions so far'

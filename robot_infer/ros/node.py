@@ -213,7 +213,7 @@ class PolicyNode(Node):
     def _begin_anew(self) -> None:
         """The runtime started over: its faults are news again."""
         self._journal.forget()
-        self._reports.soon()
+        self._reports.started_over()
 
     def _watch(self) -> None:
         """Log, status and diagnostics; an error in them is logged and ends nothing."""

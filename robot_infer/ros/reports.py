@@ -49,6 +49,7 @@ class Reports:
         self._profile = transport.find_profile() if transport.needs_profile(
             rclpy.get_rmw_implementation_identifier()) else None
         self._last_key: object = None
+        self._resets = 0
         self._status_due_ns = self._diagnostics_due_ns = 0
         self._status = node.create_publisher(DiagnosticStatus, '~/status', qos.latched())
         self._diagnostics = node.create_publisher(
@@ -57,6 +58,11 @@ class Reports:
     def soon(self) -> None:
         """Show what changed at the next look rather than a period later."""
         self._status_due_ns = self._diagnostics_due_ns = 0
+
+    def started_over(self) -> None:
+        """~/reset was called: whoever listens to ~/status is to know."""
+        self._resets += 1
+        self.soon()
 
     def publish(
         self, state: str, failure: str, enabled: bool, session: Session | None,
@@ -92,7 +98,8 @@ class Reports:
     ) -> NodeStatus:
         name = self._node.get_fully_qualified_name()
         if session is None:
-            return NodeStatus(name, state, failure, {}, None, resident_bytes(), enabled)
+            return NodeStatus(
+                name, state, failure, {}, None, resident_bytes(), enabled, self._resets)
         info = session.info
         policy = {name: str(getattr(info, name)) for name in (
             'family', 'checkpoint', 'dtype', 'kv_format', 'device', 'threads', 'state_dim',
@@ -102,7 +109,8 @@ class Reports:
         memory = diagnostics.Memory(
             {line.name: line.num_bytes for line in info.memory}, info.taken_bytes,
             session.ready_bytes)
-        return NodeStatus(name, state, failure, policy, memory, session.held_bytes(), enabled)
+        return NodeStatus(
+            name, state, failure, policy, memory, session.held_bytes(), enabled, self._resets)
 
     def _without_session(
         self, status: NodeStatus, settings: DiagnosticsSettings,

@@ -252,3 +252,31 @@ def test_paced_stop_and_zero_are_the_same() -> None:
     bench = paced(fallback='zero')
     bench.until(55, {0: 'x'})
     assert bench.sent == [(10, 'x'), (30, 'zeros like x'), (50, 'zeros like x')]
+
+
+def test_a_reset_of_the_node_ends_a_stop_and_a_new_silence_begins_another() -> None:
+    bench = Bench(fallback='stop')
+    bench.until(200, every_period(0, 40))
+    assert bench.guard.status().stopped
+    bench.guard.reset()
+    assert bench.guard.status().state is GuardState.PASSING
+    bench.until(215, {210.0: 'new'})
+    assert bench.sent[-1] == (210.0, 'new')
+    bench.until(400)
+    status = bench.guard.status()
+    assert status.stopped and status.interventions == 2
+
+
+def test_a_reset_of_the_node_changes_nothing_but_a_stop() -> None:
+    bench = Bench()
+    bench.guard.reset()
+    assert bench.guard.status().state is GuardState.WAITING
+    bench.until(200, every_period(0, 40))
+    bench.guard.reset()
+    assert bench.guard.status().state is GuardState.GUARDING
+    stopped = Bench(fallback='stop')
+    stopped.until(200, every_period(0, 40))
+    stopped.guard.deactivated()
+    stopped.guard.reset()
+    status = stopped.guard.status()
+    assert (status.state, status.stopped) == (GuardState.WAITING, False)

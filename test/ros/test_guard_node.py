@@ -28,13 +28,14 @@ import pytest
 pytest.importorskip('rclpy', reason='ROS 2 (rclpy) is not installed')
 
 from builtin_interfaces.msg import Duration
-from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from robot_infer.ros import qos
 from robot_infer.sim.children import Child, ros_environment
 
 RATE_HZ = 20.0
@@ -61,6 +62,8 @@ class Side:
         self.actions: list[tuple[int, JointTrajectory]] = []  # with the time it was published
         self.told: dict[str, DiagnosticStatus] = {}
         self.out = self.node.create_publisher(JointTrajectory, 'action_raw', 1)
+        self.status = self.node.create_publisher(
+            DiagnosticStatus, 'robot_infer/status', qos.latched())
         self.states = self.node.create_publisher(JointState, 'joint_states', 1)
         self.node.create_subscription(
             JointTrajectory, 'action',
@@ -90,6 +93,11 @@ class Side:
         for count in range(number):
             self.out.publish(trajectory(float(count), 2.0))
             self.spin(PERIOD_S)
+
+    def tell_status(self, **values: object) -> None:
+        """Say on ~/status what the policy node would."""
+        self.status.publish(DiagnosticStatus(values=[
+            KeyValue(key=key, value=str(value)) for key, value in values.items()]))
 
     def state(self) -> str:
         """The guard's state as /diagnostics has it."""
@@ -176,7 +184,40 @@ def test_a_stop_says_what_ends_it(side, start_guard) -> None:
                        side.actions)[-1], 'an action')
     side.wait(lambda: side.state() == 'guarding', 'the guard to take over')
     told = side.told[f'{SPACE}/robot_infer_guard: guard']
-    assert told.message.endswith(': stop until the node is activated again')
+    assert told.message.endswith(
+        ': stop until the node is activated again, or its ~/reset is called')
+
+
+def test_a_reset_of_the_node_ends_a_stop_and_what_it_told_before_does_not(
+    side, start_guard,
+) -> None:
+    side.tell_status(state='active', resets=1)  # long ago
+    start_guard('-p', 'guard.fallback:=stop', '-p', 'guard.timeout_s:=0.3')
+    ready(side)
+    side.wait(lambda: (side.out.publish(trajectory(0.5, 2.0)), side.spin(PERIOD_S),
+                       side.actions)[-1], 'an action')
+    side.wait(lambda: side.state() == 'guarding', 'the guard to take over')
+    side.wait(lambda: side.status.get_subscription_count(), 'the guard to listen')
+    side.tell_status(state='active', resets=1)
+    side.out.publish(trajectory(0.75, 2.0))
+    side.wait_actions(5)
+    assert side.newest() == [0.5, 2.0]
+    side.tell_status(state='active', resets=2)
+    side.wait(lambda: (side.out.publish(trajectory(0.75, 2.0)), side.spin(PERIOD_S),
+                       side.newest() == [0.75, 2.0])[-1], 'actions that pass again')
+
+
+def test_a_guard_started_behind_an_active_node_that_sends_nothing_warns(
+    side, start_guard,
+) -> None:
+    side.tell_status(state='active', resets=0)
+    start_guard()
+    name = f'{SPACE}/robot_infer_guard: guard'
+    side.wait(lambda: name in side.told and side.told[name].level == DiagnosticStatus.WARN,
+              'a warning')
+    assert f'no action of it came on {SPACE}/action_raw' in side.told[name].message
+    side.tell_status(state='inactive', resets=0)
+    side.wait(lambda: side.told[name].level == DiagnosticStatus.OK, 'its end')
 
 
 def test_a_wrong_setting_is_named_and_ends_it(start_guard, side) -> None:
