@@ -440,3 +440,33 @@ def test_bytes_are_counted_with_scales():
         plane = empty_plane((2, 3, 16, 5, 64), name)
         assert plane.nbytes == 2 * 3 * 16 * 5 * head_bytes
         assert FORMATS[name].head_bytes(64) == head_bytes
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize('name', FORMATS)
+def test_warm_up_knows_every_key_of_a_format(monkeypatch, name):
+    """Lengths, tables and where planes begin change; scales need not begin at 16 bytes."""
+    from robot_infer_kernels.gpu import launch, warm
+    from robot_infer_kernels.gpu.warm_elementwise import RopeShape
+
+    ledger = launch.Ledger()
+    for module in (launch, warm):
+        monkeypatch.setattr(module, 'LEDGER', ledger)
+    monkeypatch.setattr(launch, '_WORKSPACES', {})
+    warm.warm_up([
+        warm.AttentionShape(2, 1, 32, page_tokens=9, max_pages=5, tokens=(1, 3),
+                            dtype=torch.float32, form=name),
+        RopeShape(2, 1, 32, dtype=torch.float32, form=name)], GPU)
+    known = len(ledger.keys)
+    planes = zero_plane((3, 2, 5, 9, 1, 32), name, torch.float32, GPU)
+    assert planes.plane(1).scales.data_ptr() % 16
+    cos_sin = torch.ones(9, 32, device=GPU)
+    for number, length in enumerate((1, 16, 8, 9, 10, 45)):
+        plane, tokens = planes.plane(number % 3), 1 if length < 9 else 3
+        table, count = torch.arange(-(-length // 9), device=GPU), torch.arange(tokens, device=GPU)
+        q, k, v = torch.zeros(3, tokens, 2, 32, device=GPU)
+        rope_append(q, k[:, :1], v[:, :1], cos_sin, plane, count + number, count,
+                    backend='triton')
+        paged_attention(q, plane, table, length, torch.full((tokens,), length, device=GPU), 0.2,
+                        backend='triton')
+    assert len(ledger.keys) == known and ledger.num_late == 0, ledger.late
