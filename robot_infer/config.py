@@ -170,8 +170,7 @@ class ControlSettings(_Group):
         unit='s', low=0.001, high=60.0, live=True)
     fallback: Literal['hold', 'zero', 'stop'] = _setting(
         'hold', 'Action when there is no valid one: hold repeats the last position sent (at first '
-        'the measured one), zero sends zeros, stop holds until the node is activated again '
-        'or its ~/reset is called.')
+        'the measured one), zero sends zeros, stop holds until activation or ~/reset.')
     output: Literal['joint_trajectory', 'float64_multi_array'] = _setting(
         'joint_trajectory', 'Message type of the action topic.')
     action_low: Tuple[float, ...] = _setting(
@@ -184,8 +183,8 @@ class ControlSettings(_Group):
         'the measured position, per joint; 0 means no limit.', unit='joint units', low=0.0)
     max_consecutive_misses: int = _setting(
         0, 'Control periods in a row that were late, skipped or without an action, after which '
-        'the robot is stopped: the fallback is sent until the node is activated again '
-        'or ~/reset is called. 0 means never.', unit='periods', low=0, live=True)
+        'the robot is stopped: the fallback is sent until activation or ~/reset. 0 means '
+        'never.', unit='periods', low=0, live=True)
     deactivate_on_stop: bool = _setting(
         False, 'Deactivate the node when it has stopped the robot for good.', live=True)
     max_clock_jump_s: float = _setting(
@@ -267,8 +266,7 @@ class GuardSettings(_Group):
         'control periods.', unit='s', low=0.0, high=60.0)
     fallback: Literal['hold', 'zero', 'stop'] = _setting(
         'hold', 'What the guard sends: hold repeats the last action (at first the measured '
-        'position), zero sends zeros, stop holds until the node is activated again '
-        'or its ~/reset is called.')
+        'position), zero sends zeros, stop holds until activation or ~/reset.')
     paced: bool = _setting(
         False, 'Send on the guard\'s own schedule, half a period behind the node\'s, instead of '
         'passing actions on as they come: the robot gets them as evenly as a process can send '

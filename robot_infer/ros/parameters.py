@@ -41,6 +41,7 @@ from rclpy.parameter import Parameter
 from robot_infer.config import Config, Setting, settings
 from robot_infer.errors import ConfigError, RobotInferError
 from robot_infer.parameter_file import placed
+from robot_infer.ros import qos
 from robot_infer.ros.overrides import Overrides
 
 _LARGEST_INT = 2**63 - 1
@@ -91,6 +92,8 @@ class Parameters:
                 Config.from_flat({name: None})  # raises, with the nearest name that is known
             for name, value in self._refused.items():
                 raise self._settings[name].refusal(value)
+            for name in self._qos_overrides():
+                qos.check_override(name, self._overrides()[name].value)
             return Config.from_flat(self._values())
         except ConfigError as error:
             raise placed(error, self._given.values) from error
@@ -100,8 +103,8 @@ class Parameters:
 
         :raises ConfigError: for one that belongs to none, which ROS would ignore.
         """
-        for name in self._overrides():
-            if name.startswith(_QOS) and not self._node.has_parameter(name):
+        for name in self._qos_overrides():
+            if not self._node.has_parameter(name):
                 raise ConfigError(
                     f'parameter {name}', expected='a QoS override of a topic of this node',
                     got='an unknown one', remedy='ros2 param list shows those there are; the '
@@ -131,6 +134,9 @@ class Parameters:
     def _overrides(self) -> Mapping[str, Parameter]:
         # rclpy has no public way to ask which overrides a node was given.
         return getattr(self._node, '_parameter_overrides', {})
+
+    def _qos_overrides(self) -> Iterable[str]:
+        return sorted(name for name in self._overrides() if name.startswith(_QOS))
 
     def _unknown_overrides(self) -> Iterable[str]:
         """Names the user gave that nobody declared; those of QoS are declared with their topic."""

@@ -23,6 +23,8 @@ the joint states durability too.
 
 from __future__ import annotations
 
+import enum
+
 from rclpy.duration import Duration
 from rclpy.qos import (
     DurabilityPolicy,
@@ -34,6 +36,10 @@ from rclpy.qos import (
 )
 from rclpy.qos_overriding_options import QoSOverridingOptions
 
+from robot_infer.errors import ConfigError
+
+_CHOICES = {'history': HistoryPolicy, 'reliability': ReliabilityPolicy,
+            'durability': DurabilityPolicy, 'liveliness': LivelinessPolicy}
 _INFINITE_NS = 2_147_483_647 * 1_000_000_000
 _LEASE_S = 0.5  # after which consumers hold a guard for dead that shows no life
 
@@ -107,6 +113,32 @@ def overridable_input() -> QoSOverridingOptions:
 def overridable_image() -> QoSOverridingOptions:
     """As `overridable`, less reliability: that is the setting cameras.reliability."""
     return QoSOverridingOptions((QoSPolicyKind.HISTORY, QoSPolicyKind.DEPTH))
+
+
+def check_override(name: str, value: object) -> None:
+    """Look whether ROS can take the value of a parameter qos_overrides.<topic>.<end>.<policy>.
+
+    :raises ConfigError: where it cannot; ROS itself would not say of which topic.
+    """
+    topic, end, policy = ['', '', *name.split('.', 1)[1].rsplit('.', 2)][-3:]
+    if policy in _CHOICES:
+        choices = _names(_CHOICES[policy])
+        good, expected = str(value).lower() in choices, f'one of {", ".join(choices)}'
+    elif policy == 'depth':
+        good = type(value) is int and 0 <= value < 2**31
+        expected = 'a whole number of messages, 0 or more'
+    else:
+        return  # none that can be overridden here: said when the topics are open
+    if not good:
+        raise ConfigError(
+            f'parameter {name}', expected=f'{expected}, for the {policy} of the {end} of {topic}',
+            got=repr(value), remedy='Set it so, or leave it out.')
+
+
+def _names(policy: type[enum.Enum]) -> tuple[str, ...]:
+    """What ROS calls the values of a policy in parameters."""
+    return tuple(name.lower() for name in policy.__members__
+                 if name != 'UNKNOWN' and not name.startswith('RMW_'))
 
 
 def mismatches(offered: QoSProfile, requested: QoSProfile) -> tuple[str, ...]:

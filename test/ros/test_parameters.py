@@ -25,9 +25,11 @@ import rclpy
 from rclpy.context import Context
 from rclpy.node import Node
 from rclpy.parameter import Parameter
+from std_msgs.msg import String
 
 from robot_infer.config import Config
 from robot_infer.errors import ConfigError
+from robot_infer.ros import qos
 from robot_infer.ros.parameters import Parameters
 
 
@@ -108,10 +110,36 @@ def test_parameters_of_ros_itself_are_known(bench):
 
 
 def test_a_qos_override_of_no_topic_is_named_once_topics_are_open(bench):
-    made = bench(**{'qos_overrides./nothing.subscription.depth': 3})
+    made = bench(**{'qos_overrides./nothing.subscription.depth': 3, 'qos_overrides.x': 'x'})
     assert made.parameters.config() == Config()
     with pytest.raises(ConfigError, match='qos_overrides./nothing'):
         made.parameters.check_qos_overrides()
+
+
+@pytest.mark.parametrize('policy, value, words', [
+    ('reliability', 'bad', 'expected one of system_default, reliable, best_effort'),
+    ('reliability', '', 'expected one of'), ('history', 3, 'keep_last, keep_all'),
+    ('durability', 'unknown', 'transient_local, volatile'), ('depth', -1, 'a whole number'),
+    ('depth', 'ten', "0 or more, for the depth of the publisher of /arm/action; got 'ten'"),
+    ('depth', True, 'a whole number')])
+def test_a_qos_override_that_ros_cannot_take_is_named_before_it_is_tried(
+    bench, policy, value, words,
+):
+    name = f'qos_overrides./arm/action.publisher.{policy}'
+    with pytest.raises(ConfigError, match=words) as caught:
+        bench(**{name: value}).parameters.config()
+    assert f'parameter {name}' in str(caught.value)
+
+
+@pytest.mark.parametrize('policy, value', [
+    ('reliability', 'best_effort'), ('reliability', 'RELIABLE'), ('history', 'keep_all'),
+    ('depth', 7)])
+def test_a_qos_override_that_ros_can_take_is_left_to_it(bench, policy, value):
+    made = bench(**{f'qos_overrides./action.publisher.{policy}': value})
+    assert made.parameters.config() == Config()
+    made.node.create_publisher(
+        String, 'action', qos.action(), qos_overriding_options=qos.overridable())
+    made.parameters.check_qos_overrides()
 
 
 def test_while_unconfigured_lists_that_belong_together_may_be_set_apart(bench):
