@@ -34,7 +34,9 @@ class RobotInferError(Exception):
     """
 
     def __init__(self, subject: str, *, expected: str, got: str, remedy: str) -> None:
-        super().__init__(f'{subject}: expected {expected}; got {got}. {remedy}')
+        # What another library said may end in a full stop of its own.
+        found = got if got.endswith('..') else got.removesuffix('.')
+        super().__init__(f'{subject}: expected {expected}; got {found}. {remedy}')
         self.subject = subject
         self.expected = expected
         self.got = got
