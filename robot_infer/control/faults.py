@@ -51,6 +51,11 @@ class Fault:
     traceback: str = ''
     ends_ns: int | None = None
 
+    @property
+    def momentary(self) -> bool:
+        """Whether it is told for a while although it was over as soon as it had happened."""
+        return self.ends_ns is not None
+
     def __str__(self) -> str:
         return f'{self.name}: {self.message}'
 

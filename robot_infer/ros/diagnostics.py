@@ -104,10 +104,19 @@ def faults(
         values[fault.name] = fault.message
     for fault in history:
         values[f'{fault.name}.count'] = fault.count
-    words = [status.failure] if status.failure else [fault.message for fault in active]
+    words = [status.failure] if status.failure else [
+        fault.message for fault in sorted(active, key=lambda fault: fault.momentary)]
     more = f' (and {len(words) - 1} more)' if len(words) > 1 else ''
-    return make(f'{status.name}: faults', ERROR if words else OK,
+    level = ERROR if status.failure else fault_level(active)
+    return make(f'{status.name}: faults', level,
                 words[0] + more if words else 'none', hardware_id, values)
+
+
+def fault_level(active: Sequence[Fault]) -> bytes:
+    """ERROR for a fault that stands; WARN for one that is over, and told for a while."""
+    if not active:
+        return OK
+    return WARN if all(fault.momentary for fault in active) else ERROR
 
 
 def control(
@@ -274,7 +283,8 @@ def summary(
         if (following := _fallback(runtime)) is not None:
             level, message = following[0], f'{status.state}, {following[1]}'
         if runtime.faults:
-            level, message = ERROR, runtime.faults[0].message
+            level = max(level, fault_level(runtime.faults))
+            message = min(runtime.faults, key=lambda fault: fault.momentary).message
     if status.failure:
         level, message = ERROR, status.failure
     return make(status.name, level, message, hardware_id, values)

@@ -28,7 +28,15 @@ from robot_infer import transport
 from robot_infer.camera import CameraCounters
 from robot_infer.control import Fault
 from robot_infer.errors import ClockError, FrameError
-from robot_infer.ros.diagnostics import ERROR, NS_PER_S, OK, WARN, NodeStatus, make
+from robot_infer.ros.diagnostics import (
+    ERROR,
+    NS_PER_S,
+    OK,
+    WARN,
+    NodeStatus,
+    fault_level,
+    make,
+)
 from robot_infer.ros.inputs import LinkStatus, several_senders
 from robot_infer.ros.outputs import OutputStatus
 from robot_infer.ros.ros_time import TimeStatus
@@ -116,8 +124,8 @@ def clock(
 ) -> DiagnosticStatus:
     """ROS time: whose it is, and whether it goes on."""
     name = 'simulated time (/clock)' if time.simulated else 'system time'
-    words = [fault.message for fault in faults if fault.name == ClockError.__name__]
-    level, message = (ERROR, words[0]) if words else (OK, name)
+    told = [fault for fault in faults if fault.name == ClockError.__name__]
+    level, message = fault_level(told), told[0].message if told else name
     if time.simulated and not time.publishers:
         level, message = ERROR, (
             'no publisher on /clock, and use_sim_time is true. Start what publishes it (a '

@@ -235,12 +235,14 @@ class Robot:
         self.wait(lambda: words in message(), f'{words!r} from {task}, not {message()!r}')
         return message()
 
-    def wait_fault(self, name: str, words: str) -> None:
-        """Wait until a named fault is on /diagnostics, at ERROR, with `words`."""
+    def wait_fault(
+        self, name: str, words: str, least: bytes = DiagnosticStatus.ERROR,
+    ) -> None:
+        """Wait until a named fault is on /diagnostics, at that level or above, with `words`."""
         def values() -> dict[str, str]:
             status = self.diagnostics.get(f'/{self.name}: faults', DiagnosticStatus())
-            error = status.level == DiagnosticStatus.ERROR
-            return {pair.key: pair.value for pair in status.values} if error else {}
+            told = status.level >= least
+            return {pair.key: pair.value for pair in status.values} if told else {}
         self.wait(lambda: words in values().get(name, ''), f'fault {name} with {words!r}')
 
     def wait_reports(self, number: int) -> None:

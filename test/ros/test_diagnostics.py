@@ -190,6 +190,19 @@ def test_the_first_fault_is_the_message_and_all_are_listed():
     assert diagnostics.faults(NODE, (), (late,), 'robot').level == OK
 
 
+def test_a_fault_that_is_over_and_still_told_is_a_warning_behind_those_that_stand():
+    jumped = Fault('ClockError', 'it jumped', 1, 1, 2, True, ends_ns=NOW_NS)
+    bad = Fault('FrameError', 'it stands', 1, 3, 3, True)
+    for active, level, first in (
+            ((jumped,), WARN, 'it jumped'), ((jumped, bad), ERROR, 'it stands')):
+        listed = diagnostics.faults(NODE, active, active, 'robot')
+        summary = diagnostics.summary(NODE, replace(RUNTIME, faults=active), 'robot')
+        assert listed.level == summary.level == level
+        assert summary.message == first and listed.message.startswith(first)
+    held = replace(RUNTIME, faults=(jumped,), last_command=fallback(Reason.CHUNK_EXHAUSTED))
+    assert diagnostics.summary(NODE, held, 'robot').level == ERROR, 'the policy is not followed'
+
+
 def test_a_failed_configure_is_an_error_everywhere():
     failed = replace(NODE, state='unconfigured', failure='configure failed: X: y')
     for status in (diagnostics.node(failed, 'r'), diagnostics.faults(failed, (), (), 'r'),

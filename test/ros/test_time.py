@@ -192,7 +192,7 @@ def test_after_a_jump_nothing_of_the_time_before_is_used(
     simulated.image = lambda: None
     simulated.clock.jump(jump_s)
     simulated.wait_status(source='hold', reason='clock_jumped')
-    simulated.wait_fault('ClockError', words)
+    simulated.wait_fault('ClockError', words, b'\1')
     told = figures(simulated, 'faults')['ClockError'].partition(words)[2].split()[0]
     assert 55 < float(told) < 65, 'less or more by what passed between two ticks of /clock'
     simulated.image = other
@@ -275,7 +275,8 @@ def test_when_the_clock_of_the_computer_is_set_nothing_of_the_time_before_is_use
         set_clock(ahead_s)
         alone.stamp = lambda topic, now_ns, ahead_s=ahead_s: now_ns + ahead_s * 10**9
         alone.wait_status(source='hold', reason='clock_jumped')
-        alone.wait_fault('ClockError', f'a jump {"forward" if ahead_s else "back"} by 3')
+        alone.wait_fault(
+            'ClockError', f'a jump {"forward" if ahead_s else "back"} by 3', b'\1')
         alone.image, alone.state = image, harness.good_state
         alone.wait_status(source='chunk')
         assert jumps(alone) == number

@@ -134,6 +134,9 @@ def test_simulated_time_without_a_clock_says_what_to_do():
     assert silent.level == ERROR and 'no publisher on /clock' in silent.message
     stands = clock(True, 1, 10**9, faults=(Fault('ClockError', 'it stands', 1, 1, 2, True),))
     assert (stands.level, stands.message) == (ERROR, 'it stands')
+    jumped = clock(True, 1, 10**9, faults=(
+        Fault('ClockError', 'it jumped', 1, 1, 2, True, ends_ns=3),))
+    assert (jumped.level, jumped.message) == (WARN, 'it jumped')
 
 
 def test_rates_are_those_since_the_last_look():
