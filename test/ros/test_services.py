@@ -129,9 +129,10 @@ def test_reset_ends_a_stop_that_enable_cannot(operated, stream, chunk_of, harnes
     operated.image = harness.good_image
     operated.wait_diagnostics('camera overhead', ' Hz')
     operated.wait_actions(5)
+    resets = int({pair.key: pair.value for pair in operated.status.values}['resets'])
     done, words = operated.trigger('reset')
     assert done and 'the stop (deadlines_missed)' in words and 'fault' in words
-    operated.wait_status(source='chunk', reason='', faults='')
+    operated.wait_status(source='chunk', reason='', faults='', resets=str(resets + 1))
     operated.wait_diagnostics('faults', 'none')
     operated.wait_actions(8)
     assert not any(key.endswith('.count') for key in figures(operated, 'faults'))
