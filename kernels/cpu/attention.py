@@ -18,8 +18,28 @@ In torch, keys and values are read as strided views wherever their blocks are ne
 pages are gathered first; quantised ones are made plain (quantised.py). Only valid tokens are in
 the view, so what lies in unused slots never meets a product (0 * NaN would be NaN).
 
-Which operation, by measurement (one thread of a Zen 4 server core, torch 2.13, fp32, medians in
-microseconds, queries x keys x heads:kv heads x head_dim):
+Kernel or torch, by measurement (one thread of a Zen 4 server core with other work on it, torch
+2.13, microseconds of processor time, quickest tenth; torch is what stands below, on pages in one
+run; queries x keys x heads:kv heads x head_dim):
+
+                               fp32: kernel   torch      bf16: kernel   torch
+       1 x    1 x  4:4 x  64              8       9                 8      15
+      16 x   64 x  4:4 x  64             25      29                25      39
+       1 x  250 x  8:2 x  64             19      22                17      35
+       1 x 1000 x 15:5 x  64            103     226                87     288
+       1 x 4096 x 15:5 x  64            429    1260               317    2165
+       1 x 4096 x 32:8 x 128           2704    5684              1340    8434
+       1 x 4096 x  8:1 x 256            473     615               416     868
+      50 x  250 x 15:5 x  64            585     736               595     769
+     113 x  113 x 15:5 x  64            643     772               672     809
+      64 x 4096 x 15:5 x  64          12449   16009             12188   17185
+    1024 x 1024 x 15:5 x  64          46250   51700             45555   52197
+
+so there is no length and no number of queries from which torch would be the better choice: the
+kernel takes fp32, bf16 and int8 pages wherever it was built, and torch the rest (fp16, fp8, int4,
+a machine without a compiler). Within the kernel the number of rows decides (attend.cpp).
+
+Which operation of torch, measured likewise, fp32:
 
                              SDPA, heads as they are    SDPA, group as rows    bmm-softmax-bmm
     16 x  64 x  4:4 x 64              29                        30                   30
@@ -32,8 +52,15 @@ microseconds, queries x keys x heads:kv heads x head_dim):
 
 so: SDPA everywhere, with the heads of a group as rows for a single query (a view there, and the
 keys are read once for the group). bmm-softmax-bmm only with a softcap, which SDPA lacks.
-bf16 and fp16 are widened to fp32 first: 1 x 1024 x 15:5 x 64 takes 352 us so, 1695 us in bf16
-SDPA; 50 x 250 x 4:4 x 64 233 us against 243 us. It also keeps scores and weights in fp32.
+
+bf16 and fp16 are widened to fp32 first. In bf16, 4096 keys of 15:5 x 64, with the relative error:
+
+                widened, SDPA          SDPA in bf16           bmm-softmax-bmm in bf16
+      1 query       1306  1.6e-3          9557  2.1e-3            1575  9.6e-3
+     50            13486  1.6e-3         15168  1.9e-3           10029  1.1e-2
+    128            29639  1.6e-3         34334  1.9e-3           23437  1.1e-2
+
+The last one rounds scores to bf16: quicker, and over the error of 1e-2 that is allowed.
 """
 
 from __future__ import annotations
