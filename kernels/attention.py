@@ -95,8 +95,8 @@ def paged_attention(
         of 8 and rows begin at multiples of 16 bytes; any strides will do otherwise.
     :param kv: (2, num_blocks, page_tokens, num_kv_heads, head_dim), dtype of `q`, keys then
         values, or a QuantisedPlane that stands for one; num_kv_heads divides num_heads, query
-        head h reads head h // (num_heads / num_kv_heads). Nothing outside the valid tokens is read into a product: it may be NaN. On
-        a GPU contiguous.
+        head h reads head h // (num_heads / num_kv_heads). Nothing outside the valid tokens is read
+        into a product: it may be NaN. On a GPU contiguous.
     :param table: (num_pages,) int64, block of each page in order; pages past `length` are ignored.
     :param length: number of valid keys; an int, or (1,) int32 on the device of `kv`, which the
         kernel reads at each launch, so that one captured graph serves every length.
