@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+import contextlib
 from dataclasses import asdict, dataclass, replace
 import importlib.metadata
 import importlib.util
@@ -33,12 +34,15 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from typing import Any, Literal
 
 from robot_infer_kernels.gpu.cases import Shape
 from robot_infer_kernels.gpu.targets import Target
 
 State = Literal['ok', 'spills', 'does not fit', 'does not compile', 'not offered']
+# Signals that no crash sends: whoever sends them wants an end.
+_FROM_OUTSIDE = (-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP)
 CASES = 'robot_infer_kernels.gpu.cases:cases'
 HOW_TO_GET_TRITON = ("pip install 'robot_infer[check]', or beside a CPU torch: "
                      'pip install --no-deps triton==3.7.1')
@@ -92,9 +96,15 @@ def check(targets: Sequence[Target], shapes: Sequence[Shape], jobs: int = 1, cas
     """
     if importlib.util.find_spec('triton') is None:
         raise TritonMissing
+    stopped = threading.Event()
     with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
-        done = pool.map(lambda target: _check_one(target, shapes, cases, progress), targets)
-        return [result for results in done for result in results]
+        done = pool.map(lambda target: _check_one(target, shapes, cases, progress, stopped),
+                        targets)
+        try:
+            return [result for results in done for result in results]
+        except BaseException:  # Ctrl-C, above all: nothing more is begun
+            stopped.set()
+            raise
 
 
 def triton_version() -> str | None:
@@ -121,18 +131,18 @@ def cache_folder() -> Path:
 
 
 def _check_one(target: Target, shapes: Sequence[Shape], cases: str,
-               progress: Callable[[Result], None]) -> list[Result]:
+               progress: Callable[[Result], None], stopped: threading.Event) -> list[Result]:
     """All results of one target; a compiler that crashes costs its case, not the others."""
     results: list[Result] = []
     skip: list[tuple[str, str]] = []
-    while True:
+    while not stopped.is_set():
         request = {'capability': target.capability, 'shapes': [asdict(shape) for shape in shapes],
                    'cases': cases, 'skip': skip}
         begun: tuple[str, str] | None = None
-        for answer in _ask(request):
+        for answer in _ask(request, stopped):
             if 'end' in answer:
-                if answer['end'] == 0 or begun is None:
-                    return _merged(results) + _unbegun(answer, target)
+                if answer['end'] == 0 or answer['end'] in _FROM_OUTSIDE or begun is None:
+                    return _merged(results) + _unended(answer, target)
                 answer = {'shape': begun[0], 'case': begun[1], 'kernel': '', 'error': answer[
                     'words']}
             elif answer.get('begun'):
@@ -143,6 +153,7 @@ def _check_one(target: Target, shapes: Sequence[Shape], cases: str,
                 skip.append((answer['shape'], answer['case']))
             results.append(judge(answer, target))
             progress(results[-1])
+    return _merged(results)
 
 
 def _merged(results: Sequence[Result]) -> list[Result]:
@@ -156,14 +167,14 @@ def _merged(results: Sequence[Result]) -> list[Result]:
     return list(by_code.values())
 
 
-def _unbegun(answer: dict[str, Any], target: Target) -> list[Result]:
-    """The end of a process that failed before its first case, as a result."""
+def _unended(answer: dict[str, Any], target: Target) -> list[Result]:
+    """As a result, that a process failed before its first case, or was ended from outside."""
     if answer['end'] == 0:
         return []
-    return [Result(target.name, '', ('start',), '', 'does not compile', answer['words'], {})]
+    return [Result(target.name, '', ('the rest',), '', 'does not compile', answer['words'], {})]
 
 
-def _ask(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _ask(request: dict[str, Any], stopped: threading.Event) -> Iterator[dict[str, Any]]:
     """Answers of one process, at last its end: {'end': status, 'words': why}."""
     environment = {name: value for name, value in os.environ.items() if name != 'TRITON_INTERPRET'}
     environment['TRITON_CACHE_DIR'] = str(cache_folder())
@@ -174,16 +185,18 @@ def _ask(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
             env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said) as child:
         assert child.stdin is not None and child.stdout is not None
         try:
-            with child.stdin as pipe:
-                json.dump(request, pipe)
-        except BrokenPipeError:
-            pass  # it ended at once; its status and last words say why
-        for line in child.stdout:
-            yield json.loads(line)
-        status = child.wait()
+            with contextlib.suppress(BrokenPipeError), child.stdin as pipe:
+                json.dump(request, pipe)  # where it ended at once, its status says why
+            for line in child.stdout:
+                if stopped.is_set():
+                    return
+                yield json.loads(line)
+            status = child.wait()
+        finally:
+            child.kill()  # of a process that has ended: nothing
         said.seek(0)
         last = [line.strip() for line in said if line.strip()][-1:]
-    end = (f'the compiler crashed ({signal.Signals(-status).name})' if status < 0
+    end = (f'the compiler was ended by {signal.Signals(-status).name}' if status < 0
            else f'the compiler ended with status {status}')
     yield {'end': status, 'words': ': '.join([end, *last])[:300]}
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 import functools
 import os
+import signal
 
 import torch
 import triton
@@ -78,7 +79,7 @@ def good(shape: Shape, target: Target) -> Iterator[Case]:
     """Two kernels that may be deployed, in one case, and one that is not offered below sm_89."""
     def both() -> None:
         call_product(64, 64, 64, 2)
-        copy[(1,)](torch.empty(64), torch.empty(64), 1024)
+        copy_small(1024)
 
     yield Case('product and copy', both)
     yield Case('product fp8', both, refusal=fp8_refusal(target.capability))
@@ -91,7 +92,19 @@ def bad(shape: Shape, target: Target) -> Iterator[Case]:
     yield Case('refusing', lambda: refuse[(1,)](torch.empty(16), 4))
     yield Case('crashing', os.abort)
     yield Case('no launch', lambda: None)
-    yield Case('still asked', lambda: copy[(1,)](torch.empty(64), torch.empty(64), 1024))
+    yield Case('still asked', functools.partial(copy_small, 1024))
+
+
+def ended(shape: Shape, target: Target) -> Iterator[Case]:
+    """Ended from outside at the second of three."""
+    yield Case('before', functools.partial(copy_small, 1024))
+    yield Case('ended', lambda: os.kill(os.getpid(), signal.SIGTERM))
+    yield Case('behind', functools.partial(copy_small, 2048))
+
+
+def copy_small(count: int) -> None:
+    """Launch `copy`."""
+    copy[(1,)](torch.empty(64), torch.empty(64), count)
 
 
 def skewed(shape: Shape, target: Target) -> Iterator[Case]:

@@ -101,9 +101,29 @@ def test_each_thing_that_can_be_wrong_is_named_and_the_rest_is_still_checked(com
     assert '166912' in found['too big'].words
     assert 'bytes a thread' in found['spilling'].words
     assert 'N must be nothing' in found['refusing'].words
-    assert 'crashed (SIGABRT)' in found['crashing'].words
+    assert 'ended by SIGABRT' in found['crashing'].words
     assert 'nothing was launched' in found['no launch'].words
     assert [case for case, result in found.items() if not result.failed] == ['still asked']
+
+
+def test_a_process_that_is_ended_from_outside_is_not_started_again(compiled):
+    before, rest = compiled('ended', 87)
+    assert (before.case, before.state) == ('before', 'ok')
+    assert rest.failed and rest.case == 'the rest' and 'ended by SIGTERM' in rest.words
+
+
+def test_after_an_interrupt_nothing_more_is_begun(kept, monkeypatch):
+    monkeypatch.setenv('TRITON_CACHE_DIR', str(kept))
+    seen: list[Result] = []
+
+    def interrupted(result: Result) -> None:
+        seen.append(result)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        check([TARGETS[each] for each in (87, 89, 90)], [SHAPE], jobs=1, cases=f'{SMALL}:good',
+              progress=interrupted)
+    assert len(seen) == 1
 
 
 def test_hints_are_those_of_the_arguments_and_chips_may_be_done_at_the_same_time(
