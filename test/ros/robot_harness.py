@@ -157,12 +157,17 @@ class Robot:
         if self._time is not None:
             self.node.destroy_publisher(self._time)
             self._time = None
+        self._end_others()
         self.actions.clear()
 
     def close(self) -> None:
         """Leave the graph."""
-        for executor, node, context in (
-                *self._others, (self.executor, self.node, self.context)):
+        self._others.append((self.executor, self.node, self.context))
+        self._end_others()
+
+    def _end_others(self) -> None:
+        while self._others:
+            executor, node, context = self._others.pop()
             executor.shutdown()
             node.destroy_node()
             context.try_shutdown()
@@ -251,9 +256,10 @@ class Robot:
         self.wait(lambda: self.num_diagnostics >= until, 'diagnostics')
 
     def wait_actions(self, number: int) -> None:
-        """Wait for `number` more actions."""
-        until = len(self.actions) + number
-        self.wait(lambda: len(self.actions) >= until, f'{number} actions')
+        """Wait for `number` actions that are sent from now on, not only received."""
+        now_ns = time.time_ns()
+        self.wait(lambda: sum(action.sent_ns >= now_ns for action in self.actions) >= number,
+                  f'{number} actions')
 
     def listen_to_arrays(self) -> list[Float64MultiArray]:
         """Collect Float64MultiArray actions from now on.
