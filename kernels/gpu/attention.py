@@ -24,7 +24,7 @@ fill the chip, each attends to all its keys (prefill); where not, the keys are s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 import functools
 import math
 
@@ -80,6 +80,9 @@ def choose(
     num_splits = min(chip.blocks_per_sm * num_sms // programs, num_tiles, chips.MAX_SPLITS)
     if num_splits > 1:
         return Choice(tile, num_splits, chip.last_split_merges)
+    if 90 <= on < 120 and tile.block_m <= 64:
+        # So few rows never fill such a chip twice: registers are worth more than a further block.
+        tile = replace(tile, max_registers=255)
     return Choice(tile, 1)
 
 
