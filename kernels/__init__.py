@@ -21,13 +21,8 @@ calls of one shape. `set_debug` turns on the checks that look at values. What do
 blocks belong to whom (robot_infer/cache) and what the tokens mean (robot_infer/models).
 """
 
-from robot_infer_kernels.attention import (
-    append_kv,
-    paged_attention,
-    planned_attention,
-    which_backend,
-    why_no_triton,
-)
+from robot_infer_kernels.attention import append_kv, paged_attention, planned_attention
+from robot_infer_kernels.backends import which_backend, why_no_triton
 from robot_infer_kernels.debug import debugging, set_debug
 from robot_infer_kernels.elementwise import (
     copy_blocks,

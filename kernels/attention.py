@@ -29,55 +29,15 @@ on a GPU, where each would wait for the device, at each call in debug mode only 
 
 from __future__ import annotations
 
-import functools
-import importlib
-import importlib.util
-from types import ModuleType
-from typing import Literal
-
 import torch
 
 from robot_infer_kernels import reference
+from robot_infer_kernels.backends import Backend, chosen, gpu, may_look
 from robot_infer_kernels.cpu import attention as cpu
-from robot_infer_kernels.debug import debugging
 from robot_infer_kernels.pages import Plane, QuantisedPlane, refusal
 from robot_infer_kernels.plan import AttentionPlan, plan_attention
 
-Backend = Literal['auto', 'triton', 'cpu', 'reference']
 _FLOATS = (torch.float32, torch.bfloat16, torch.float16)
-
-
-def which_backend(device: torch.device | str) -> str:
-    """Name the backend that `backend='auto'` means for tensors on `device`.
-
-    :raises ValueError: where there is none; it says what is missing.
-    """
-    device = torch.device(device) if isinstance(device, str) else device
-    if device.type == 'cpu':
-        return 'cpu'
-    if device.type == 'cuda':
-        missing = why_no_triton(device)
-        if missing:
-            raise ValueError(f'no attention backend for device {device}: {missing}')
-        return 'triton'
-    raise ValueError(f'no attention backend for device {device}: expected cpu or cuda')
-
-
-def why_no_triton(device: torch.device | str = 'cuda') -> str:
-    """What keeps the Triton kernels from running on a device; empty where nothing does."""
-    if importlib.util.find_spec('triton') is None:
-        return ('triton is not installed (pip install triton; CUDA builds of torch bring the one '
-                'that fits)')
-    device = torch.device(device) if isinstance(device, str) else device
-    if device.type != 'cuda':
-        return '' if _gpu().interpreting() else (
-            f'Triton runs on {device} only in its interpreter (TRITON_INTERPRET=1)')
-    if not torch.cuda.is_available():
-        return 'this torch sees no CUDA device'
-    major, minor = torch.cuda.get_device_capability(device)
-    if major < 8:
-        return f'compute capability {major}.{minor}; expected 8.0 or newer'
-    return ''
 
 
 def paged_attention(
@@ -125,18 +85,11 @@ def planned_attention(
         raise ValueError(f'softcap: expected a positive number or None; got {softcap}')
     if q.shape[0] == 0:
         return torch.empty_like(q, memory_format=torch.contiguous_format)
-    if backend == 'auto':
-        backend = which_backend(q.device)
-    if backend == 'triton':
-        return _gpu().attend(q, kv, plan, scale, softcap)
-    if backend == 'cpu':
-        if q.device.type != 'cpu':
-            raise ValueError(f"backend: expected 'triton' for tensors on {q.device}; got 'cpu'")
-        return cpu.attend(q, kv, plan.settled(), scale, softcap)
-    if backend == 'reference':
-        return reference.attend(q, kv, plan.settled(), scale, softcap)
-    raise ValueError("backend: expected 'auto', 'triton', 'cpu' or 'reference'; "
-                     f'got {backend!r}')
+    runs = chosen(backend, q.device)
+    if runs == 'triton':
+        return gpu('attention').attend(q, kv, plan, scale, softcap)
+    attend = cpu.attend if runs == 'cpu' else reference.attend
+    return attend(q, kv, plan.settled(), scale, softcap)
 
 
 def append_kv(k: torch.Tensor, v: torch.Tensor, kv: Plane, slots: torch.Tensor) -> None:
@@ -167,17 +120,20 @@ def append_kv(k: torch.Tensor, v: torch.Tensor, kv: Plane, slots: torch.Tensor) 
         if tensor.device != kv.device:
             raise ValueError(f'{name}: expected it on {kv.device}, as kv; got {tensor.device}')
     check_offered(kv)
-    if kv.device.type != 'cpu' and not debugging():
-        _scatter(k, v, kv, slots)
+    where = None
+    if may_look(kv.device):
+        where, num_slots = slots.tolist(), kv.shape[1] * kv.shape[2]
+        if where and not (0 <= min(where) and max(where) < num_slots):
+            raise ValueError(f'slots: expected 0 to {num_slots - 1}; got {min(where)} to '
+                             f'{max(where)}')
+    if not slots.shape[0]:
         return
-    where = slots.tolist()
-    num_slots = kv.shape[1] * kv.shape[2]
-    if where and not (0 <= min(where) and max(where) < num_slots):
-        raise ValueError(f'slots: expected 0 to {num_slots - 1}; got {min(where)} to {max(where)}')
-    if where and kv.device.type != 'cpu':
-        _scatter(k, v, kv, slots)
-    elif where:
+    if where is not None and kv.device.type == 'cpu':
         cpu.append(k, v, kv, slots, where)
+    elif isinstance(kv, QuantisedPlane):
+        gpu('elementwise').append(k, v, kv, slots)
+    else:
+        cpu.scatter(k, v, kv, slots)  # it asks nothing of the host
 
 
 def check_offered(kv: Plane) -> None:
@@ -188,30 +144,6 @@ def check_offered(kv: Plane) -> None:
     words = refusal(kv.format, kv.device) if isinstance(kv, QuantisedPlane) else ''
     if words:
         raise ValueError(f'kv: {words}')
-
-
-def _scatter(k: torch.Tensor, v: torch.Tensor, kv: Plane, slots: torch.Tensor) -> None:
-    """Append without a look at the slots, for a device that the host should not wait for."""
-    if isinstance(kv, QuantisedPlane):
-        if slots.shape[0]:
-            _gpu('elementwise').append(k, v, kv, slots)
-        return
-    blocks = torch.div(slots, kv.shape[2], rounding_mode='floor')
-    offsets = slots - blocks * kv.shape[2]
-    kv[0].index_put_((blocks, offsets), k)
-    kv[1].index_put_((blocks, offsets), v)
-
-
-@functools.cache
-def _gpu(part: str = 'attention') -> ModuleType:
-    """The Triton kernels of one part: imported when first asked for, since Triton may be missing.
-
-    :raises ValueError: where it is.
-    """
-    if importlib.util.find_spec('triton') is None:
-        raise ValueError("backend: expected 'cpu' or 'reference', since triton is not installed; "
-                         "got 'triton'")
-    return importlib.import_module(f'robot_infer_kernels.gpu.{part}')
 
 
 def _check_planned(q: torch.Tensor, kv: Plane, plan: AttentionPlan) -> None:

@@ -29,17 +29,14 @@ Values of indices are checked on a CPU, and on a GPU, where that waits for it, i
 
 from __future__ import annotations
 
-import functools
-import importlib
-import importlib.util
 from types import ModuleType
 
 import torch
 
 from robot_infer_kernels import reference_elementwise as reference
-from robot_infer_kernels.attention import Backend, append_kv, which_backend
+from robot_infer_kernels.attention import append_kv
+from robot_infer_kernels.backends import Backend, chosen, gpu, may_look
 from robot_infer_kernels.cpu import elementwise as cpu
-from robot_infer_kernels.debug import debugging
 from robot_infer_kernels.pages import Plane, QuantisedPlane
 
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -61,10 +58,10 @@ def rotate(q: torch.Tensor, cos_sin: torch.Tensor, positions: torch.Tensor | Non
     :returns: out, or a new tensor.
     :raises ValueError: where an argument does not fit; its name stands in the message.
     """
-    chosen = _chosen(backend, q.device)
-    out = _check_rotation(q, cos_sin, positions, out, chosen)
+    runs = chosen(backend, q.device)
+    out = _check_rotation(q, cos_sin, positions, out, runs)
     if q.shape[0]:
-        _module(chosen).rotate(q, cos_sin, positions, interleaved, out)
+        _module(runs).rotate(q, cos_sin, positions, interleaved, out)
     return out
 
 
@@ -84,13 +81,13 @@ def rope_append(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cos_sin: torc
     :returns: q turned.
     :raises ValueError: where an argument does not fit; nothing is written then.
     """
-    chosen = _chosen(backend, q.device)
-    out = _check_rotation(q, cos_sin, positions, out, chosen)
+    runs = chosen(backend, q.device)
+    out = _check_rotation(q, cos_sin, positions, out, runs)
     _check_append(q, k, v, kv, slots)
     if not q.shape[0]:
         return out
-    module = _module(chosen)
-    if chosen == 'triton':
+    module = _module(runs)
+    if runs == 'triton':
         module.rope_append(q, k, v, cos_sin, kv, slots, positions, interleaved, out)
         return out
     turned = torch.empty(k.shape, dtype=k.dtype, device=k.device)
@@ -114,12 +111,12 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float,
     :returns: out, or a new tensor in the dtype of x.
     :raises ValueError: where an argument does not fit; nothing is written then.
     """
-    chosen = _chosen(backend, x.device)
-    _check_rows('x', x, chosen)
+    runs = chosen(backend, x.device)
+    _check_rows('x', x, runs)
     width = x.shape[1]
     if not 1 <= width <= 16384:
         raise ValueError(f'x: expected 1 to 16384 columns; got {width}')
-    _check_dtype('weight', weight, chosen)
+    _check_dtype('weight', weight, runs)
     if weight.shape != (width,) or not weight.is_contiguous():
         raise ValueError(f'weight: expected ({width},), contiguous; got {tuple(weight.shape)}, '
                          f'stride {weight.stride()}')
@@ -127,16 +124,16 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float,
     if not eps >= 0.0:
         raise ValueError(f'eps: expected a number from 0 on; got {eps}')
     if residual is not None:
-        _check_rows('residual', residual, chosen)
+        _check_rows('residual', residual, runs)
         if residual.shape != x.shape:
             raise ValueError(f'residual: expected {tuple(x.shape)}, as x; got '
                              f'{tuple(residual.shape)}')
         _check_device('residual', residual, 'x', x)
         _check_apart('residual', residual, 'x', x)
     out = _output(out, x.shape, x, None, 'residual', residual)
-    _check_dtype('out', out, chosen)
+    _check_dtype('out', out, runs)
     if x.shape[0]:
-        _module(chosen).rms_norm(x, weight, eps, residual, plus_one, out)
+        _module(runs).rms_norm(x, weight, eps, residual, plus_one, out)
     return out
 
 
@@ -171,14 +168,14 @@ def copy_blocks(pages: Plane, pairs: torch.Tensor, num_tokens: int | None = None
         for each in (pages.raw(), pages.scales):
             copy_blocks(each, pairs, num_tokens, backend)
         return
-    chosen = _chosen(backend, pages.device)
+    runs = chosen(backend, pages.device)
     if pages.dim() < 4 or pages.shape[1] != 2 or not pages.is_contiguous():
         raise ValueError('pages: expected (num_planes, 2, num_blocks, page_tokens, ...), '
                          f'contiguous; got {tuple(pages.shape)}, strides {pages.stride()}')
     if pairs.dim() != 2 or pairs.shape[1] != 2:
         raise ValueError(f'pairs: expected (n, 2); got {tuple(pairs.shape)}')
     _check_index('pairs', pairs, pages, pages.shape[2])
-    if _may_look(pages.device):
+    if may_look(pages.device):
         sources, targets = set(pairs[:, 0].tolist()), set(pairs[:, 1].tolist())
         if len(targets) < pairs.shape[0] or sources & targets:
             raise ValueError('pairs: expected every target once, and no source among them; got '
@@ -188,7 +185,7 @@ def copy_blocks(pages: Plane, pairs: torch.Tensor, num_tokens: int | None = None
         raise ValueError(f'num_tokens: expected 0 to {page_tokens} or None; got {num_tokens}')
     count = page_tokens if num_tokens is None else num_tokens
     if pairs.shape[0] and count:
-        _module(chosen).copy_blocks(pages, pairs, count)
+        _module(runs).copy_blocks(pages, pairs, count)
 
 
 def gather_rows(source: torch.Tensor, rows: torch.Tensor, out: torch.Tensor | None = None,
@@ -200,7 +197,7 @@ def gather_rows(source: torch.Tensor, rows: torch.Tensor, out: torch.Tensor | No
     :param out: (n, width) contiguous, dtype of source.
     :raises ValueError: where an argument does not fit; its name stands in the message.
     """
-    chosen = _chosen(backend, source.device)
+    runs = chosen(backend, source.device)
     if source.dim() != 2 or source.stride(1) != 1:
         raise ValueError(f'source: expected (num_rows, width) with contiguous rows; got '
                          f'{tuple(source.shape)}, strides {source.stride()}')
@@ -209,57 +206,34 @@ def gather_rows(source: torch.Tensor, rows: torch.Tensor, out: torch.Tensor | No
     _check_index('rows', rows, source, source.shape[0])
     out = _output(out, (rows.shape[0], source.shape[1]), source, source.dtype, 'source', source)
     if out.numel():
-        _module(chosen).gather_rows(source, rows, out)
+        _module(runs).gather_rows(source, rows, out)
     return out
 
 
 def _gated(form: str, gate_up: torch.Tensor, out: torch.Tensor | None,
            backend: Backend) -> torch.Tensor:
-    chosen = _chosen(backend, gate_up.device)
-    _check_rows('gate_up', gate_up, chosen)
+    runs = chosen(backend, gate_up.device)
+    _check_rows('gate_up', gate_up, runs)
     num_rows, width = gate_up.shape
     if width < 2 or width % 2:
         raise ValueError(f'gate_up: expected an even number of columns; got {width}')
     out = _output(out, (num_rows, width // 2), gate_up, gate_up.dtype, 'gate_up', gate_up)
     if num_rows:
-        _module(chosen).gated(form, gate_up, out)
+        _module(runs).gated(form, gate_up, out)
     return out
 
 
-def _chosen(backend: Backend, device: torch.device) -> str:
-    if backend == 'auto':
-        return which_backend(device)
-    if backend not in ('triton', 'cpu', 'reference'):
-        raise ValueError("backend: expected 'auto', 'triton', 'cpu' or 'reference'; got "
-                         f'{backend!r}')
-    if backend == 'cpu' and device.type != 'cpu':
-        raise ValueError(f"backend: expected 'triton' for tensors on {device}; got 'cpu'")
-    return backend
-
-
-def _module(chosen: str) -> ModuleType:
+def _module(runs: str) -> ModuleType:
     """Modules of one interface: the same functions, called with checked arguments and `out`."""
-    return {'cpu': cpu, 'reference': reference}.get(chosen) or _gpu()
-
-
-@functools.cache
-def _gpu() -> ModuleType:
-    """The Triton kernels: imported when first asked for, since Triton may be missing.
-
-    :raises ValueError: where it is.
-    """
-    if importlib.util.find_spec('triton') is None:
-        raise ValueError("backend: expected 'cpu' or 'reference', since triton is not installed; "
-                         "got 'triton'")
-    return importlib.import_module('robot_infer_kernels.gpu.elementwise')
+    return {'cpu': cpu, 'reference': reference}.get(runs) or gpu('elementwise')
 
 
 def _check_rotation(q: torch.Tensor, cos_sin: torch.Tensor, positions: torch.Tensor | None,
-                    out: torch.Tensor | None, chosen: str) -> torch.Tensor:
+                    out: torch.Tensor | None, runs: str) -> torch.Tensor:
     """Check what `rotate` takes; returns where it writes."""
     if q.dim() != 3:
         raise ValueError(f'q: expected (num_tokens, num_heads, head_dim); got {tuple(q.shape)}')
-    _check_dtype('q', q, chosen)
+    _check_dtype('q', q, runs)
     if (cos_sin.dim() != 2 or cos_sin.shape[1] % 2 or not 2 <= cos_sin.shape[1] <= q.shape[2]
             or cos_sin.dtype != torch.float32 or not cos_sin.is_contiguous()):
         raise ValueError(f'cos_sin: expected (num_positions, an even rotary_dim up to '
@@ -297,15 +271,15 @@ def _check_append(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, kv: Plane,
     _check_index('slots', slots, kv, kv.shape[1] * kv.shape[2])
 
 
-def _check_rows(name: str, tensor: torch.Tensor, chosen: str) -> None:
-    _check_dtype(name, tensor, chosen)
+def _check_rows(name: str, tensor: torch.Tensor, runs: str) -> None:
+    _check_dtype(name, tensor, runs)
     if tensor.dim() != 2 or (tensor.stride(1) != 1 and tensor.shape[1] > 1):
         raise ValueError(f'{name}: expected (n, width) with contiguous rows; got '
                          f'{tuple(tensor.shape)}, strides {tensor.stride()}')
 
 
-def _check_dtype(name: str, tensor: torch.Tensor, chosen: str) -> None:
-    if tensor.dtype not in _DTYPES and not (chosen == 'reference'
+def _check_dtype(name: str, tensor: torch.Tensor, runs: str) -> None:
+    if tensor.dtype not in _DTYPES and not (runs == 'reference'
                                             and tensor.dtype == torch.float64):
         raise ValueError(f'{name}: expected float32, bfloat16 or float16 (float64 for the '
                          f'reference); got {tensor.dtype}')
@@ -324,7 +298,7 @@ def _check_index(name: str, index: torch.Tensor, beside: torch.Tensor, count: in
                          f'{index.stride()}')
     if index.device != beside.device:
         raise ValueError(f'{name}: expected it on {beside.device}; got {index.device}')
-    if index.numel() and _may_look(index.device):
+    if index.numel() and may_look(index.device):
         low, high = (int(value) for value in index.aminmax())
         if low < 0 or high >= count:
             raise ValueError(f'{name}: expected 0 to {count - 1}; got {low} to {high}')
@@ -365,9 +339,3 @@ def _output(out: torch.Tensor | None, shape: tuple[int, ...], like: torch.Tensor
     if apart is not None:
         _check_apart('out', out, apart_name, apart)
     return out
-
-
-def _may_look(device: torch.device) -> bool:
-    """Whether values may be read without making a robot wait for its GPU."""
-    return device.type == 'cpu' or (
-        debugging() and not torch.cuda.is_current_stream_capturing())

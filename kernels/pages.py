@@ -44,6 +44,7 @@ from typing import Literal
 
 import torch
 
+from robot_infer_kernels.backends import capability_of
 from robot_infer_kernels.gpu.targets import fp8_refusal
 
 FormatName = Literal['int8', 'fp8', 'int4']
@@ -257,10 +258,10 @@ def refusal(name: str, device: torch.device) -> str:
     format_of(name)
     if name != 'fp8' or device.type != 'cuda':
         return ''
-    if not torch.cuda.is_available():
+    capability = capability_of(device)
+    if capability is None:
         return f'fp8 pages on {device}: no GPU is seen'
-    major, minor = torch.cuda.get_device_capability(device)
-    return fp8_refusal(10 * major + minor)
+    return fp8_refusal(capability)
 
 
 def remark(name: str, device: torch.device) -> str:

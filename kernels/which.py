@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import torch
 
 from robot_infer_kernels import pages
-from robot_infer_kernels.attention import which_backend, why_no_triton
+from robot_infer_kernels.backends import capability_of, which_backend, why_no_triton
 from robot_infer_kernels.cpu import linear, native
 from robot_infer_kernels.gpu.check import triton_version
 from robot_infer_kernels.gpu.targets import TARGETS
@@ -76,17 +76,9 @@ def weight_formats(device: torch.device) -> Iterator[Format]:
         yield Format(f'{name} weights', not refused, refused)
 
 
-def chip(device: torch.device) -> int | None:
-    """Compute capability of the GPU behind a device, 87 for sm_87; None where there is none."""
-    if device.type != 'cuda' or not torch.cuda.is_available():
-        return None
-    major, minor = torch.cuda.get_device_capability(device)
-    return 10 * major + minor
-
-
 def chip_words(device: torch.device) -> str:
     """The GPU behind a device in words, or that there is none."""
-    capability = chip(device)
+    capability = capability_of(device)
     if capability is None:
         return 'none that this torch can use'
     known = TARGETS.get(capability)

@@ -130,8 +130,13 @@ def append(
         kv.as_strided(k.shape, (token, head, element), offset).copy_(k)
         kv.as_strided(k.shape, (token, head, element), offset + side).copy_(v)
         return
-    blocks = torch.div(slots, page_tokens, rounding_mode='floor')
-    offsets = slots - blocks * page_tokens
+    scatter(k, v, kv, slots)
+
+
+def scatter(k: torch.Tensor, v: torch.Tensor, kv: torch.Tensor, slots: torch.Tensor) -> None:
+    """Append to a plain plane without a look at the slots, by torch, on any device."""
+    blocks = torch.div(slots, kv.shape[2], rounding_mode='floor')
+    offsets = slots - blocks * kv.shape[2]
     kv[0].index_put_((blocks, offsets), k)
     kv[1].index_put_((blocks, offsets), v)
 

@@ -30,10 +30,18 @@ import math
 
 import torch
 
+from robot_infer_kernels.backends import may_look
 from robot_infer_kernels.debug import debugging
 from robot_infer_kernels.gpu import chips, compiling
 from robot_infer_kernels.gpu import decode as decode_kernels
-from robot_infer_kernels.gpu.launch import ALIGNMENT, capability, interpreting, launch, workspace
+from robot_infer_kernels.gpu.launch import (
+    ALIGNMENT,
+    capability,
+    check_reach,
+    check_start,
+    launch,
+    workspace,
+)
 from robot_infer_kernels.gpu.plane import check_plane, sides
 from robot_infer_kernels.gpu.prefill import prefill
 from robot_infer_kernels.pages import Plane
@@ -99,7 +107,7 @@ def attend(
 ) -> torch.Tensor:
     """See `attention.planned_attention`; `choice`: another than the table's, to test or time."""
     check(q, kv)
-    if debugging() and not _capturing(q.device):
+    if debugging() and may_look(q.device):
         plan.check_values()
     if choice is None:
         choice = choose_for(q, kv, plan.table.shape[0])
@@ -160,9 +168,7 @@ def check(q: torch.Tensor, kv: Plane) -> None:
 
     :raises ValueError: where an argument does not fit; its name stands in the message.
     """
-    if kv.device.type != 'cuda' and not (kv.device.type == 'cpu' and _stands_in()):
-        raise ValueError(f"backend: expected 'cpu' for tensors on {kv.device} (Triton runs there "
-                         "only in its interpreter, TRITON_INTERPRET=1); got 'triton'")
+    check_reach(kv.device)
     if q.dtype not in _DTYPES:
         raise ValueError(f'q: expected float32, bfloat16 or float16; got {q.dtype}')
     if kv.shape[4] % 8:
@@ -172,9 +178,7 @@ def check(q: torch.Tensor, kv: Plane) -> None:
     if q.stride(2) != 1 or q.stride(0) % elements or q.stride(1) % elements:
         raise ValueError(f'q: expected strides (multiple of {elements}, multiple of {elements}, '
                          f'1), so that rows begin at 16 bytes; got {q.stride()}')
-    if q.data_ptr() % ALIGNMENT:
-        raise ValueError('q: expected memory that begins at a multiple of 16 bytes; got one '
-                         f'{q.data_ptr() % ALIGNMENT} bytes past it')
+    check_start('q', q)
 
 
 def chip_of(device: torch.device) -> tuple[int, int]:
@@ -197,12 +201,3 @@ def _factors(scale: float, softcap: float | None) -> tuple[float, float]:
     if softcap is None:
         return scale * _LOG2_E, 0.0
     return 2.0 * scale / softcap * _LOG2_E, softcap * _LOG2_E
-
-
-def _stands_in() -> bool:
-    """Whether tensors on the CPU stand in for a GPU's: in the interpreter, or compiling ahead."""
-    return interpreting() or compiling.capability() is not None
-
-
-def _capturing(device: torch.device) -> bool:
-    return device.type == 'cuda' and torch.cuda.is_current_stream_capturing()

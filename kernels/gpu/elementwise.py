@@ -23,8 +23,8 @@ from __future__ import annotations
 
 import torch
 
-from robot_infer_kernels.gpu import compiling, rope, rowwise
-from robot_infer_kernels.gpu.launch import ALIGNMENT, interpreting, launch
+from robot_infer_kernels.gpu import rope, rowwise
+from robot_infer_kernels.gpu.launch import ALIGNMENT, check_reach, check_start, launch
 from robot_infer_kernels.gpu.plane import check_plane, sides
 from robot_infer_kernels.pages import Plane
 
@@ -133,13 +133,8 @@ def _check(name: str, tensor: torch.Tensor | None) -> None:
     """
     if tensor is None:
         return
-    if tensor.device.type != 'cuda' and not (tensor.device.type == 'cpu' and (
-            interpreting() or compiling.capability() is not None)):
-        raise ValueError(f"backend: expected 'cpu' for tensors on {tensor.device} (Triton runs "
-                         "there only in its interpreter, TRITON_INTERPRET=1); got 'triton'")
-    if tensor.data_ptr() % ALIGNMENT:
-        raise ValueError(f'{name}: expected memory that begins at a multiple of 16 bytes; got '
-                         f'one {tensor.data_ptr() % ALIGNMENT} bytes past it')
+    check_reach(tensor.device)
+    check_start(name, tensor)
 
 
 def _check_rows(name: str, tensor: torch.Tensor | None) -> None:

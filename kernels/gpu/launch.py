@@ -30,6 +30,7 @@ from typing import Any
 import torch
 import triton
 
+from robot_infer_kernels.backends import capability_of
 from robot_infer_kernels.debug import debugging
 from robot_infer_kernels.gpu import compiling
 
@@ -120,10 +121,31 @@ def capability(device: torch.device) -> int:
     ahead = compiling.capability()
     if ahead is not None:
         return ahead
-    if device.type == 'cuda':
-        major, minor = torch.cuda.get_device_capability(device)
-        return 10 * major + minor
-    return 80
+    return capability_of(device) or 80
+
+
+def check_reach(device: torch.device) -> None:
+    """Check that kernels can run on tensors there: on a GPU's, or on those that stand for them.
+
+    On the CPU they do in the interpreter, and while kernels are compiled ahead.
+
+    :raises ValueError: where they cannot.
+    """
+    stand_in = device.type == 'cpu' and (
+        interpreting() or compiling.capability() is not None)
+    if device.type != 'cuda' and not stand_in:
+        raise ValueError(f"backend: expected 'cpu' for tensors on {device} (Triton runs there "
+                         "only in its interpreter, TRITON_INTERPRET=1); got 'triton'")
+
+
+def check_start(name: str, tensor: torch.Tensor) -> None:
+    """Check that a tensor begins where loads of 16 bytes do.
+
+    :raises ValueError: where it does not.
+    """
+    if tensor.data_ptr() % ALIGNMENT:
+        raise ValueError(f'{name}: expected memory that begins at a multiple of 16 bytes; got '
+                         f'one {tensor.data_ptr() % ALIGNMENT} bytes past it')
 
 
 @dataclass
