@@ -84,7 +84,7 @@ def be_node(
     DeadlineStatistics.record = note
     if not alone:
         remote.COMMAND = (sys.executable, __file__, 'engine', str(folder), str(seconds))
-    sys.setswitchinterval(policy_node.SWITCH_INTERVAL_S)
+    policy_node.prepare_process()
     rclpy.init(args=[
         '--ros-args', '--params-file', str(shared_file('config/demo.yaml')),
         '-p', f'control.rate_hz:={RATE_HZ}', '-p', f'realtime.priority:={priority}',
