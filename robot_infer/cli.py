@@ -27,8 +27,8 @@ from typing import Any
 import click
 
 from robot_infer import __version__
+from robot_infer.command import INTERRUPTED
 from robot_infer.errors import RobotInferError
-from robot_infer.sim.command import INTERRUPTED
 
 _PASS_ON = {'ignore_unknown_options': True, 'help_option_names': []}
 

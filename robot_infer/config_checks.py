@@ -16,7 +16,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 import os
 import re
 from typing import TYPE_CHECKING
@@ -50,6 +50,20 @@ def check_together(config: Config) -> None:
             'parameter policy.threads', expected=f'at most {most}, {THREADS_PER_CORE} for each '
             'core of this machine', got=str(config.policy.threads),
             remedy='0 takes one less than there are cores.')
+
+
+def check_unchanged(names: Iterable[str], old: Config, new: Config) -> None:
+    """Refuse changes of settings that hold for as long as a node is configured.
+
+    :raises ConfigError: for the first of these names that changed.
+    """
+    before, after = old.flat(), new.flat()
+    for name in names:
+        if before[name] != after[name]:
+            raise ConfigError(
+                f'parameter {name}', expected=f'{before[name]!r}, unchanged while the node is '
+                f'configured', got=repr(after[name]),
+                remedy='Clean the node up and configure it again.')
 
 
 def _check_cameras(config: Config) -> None:

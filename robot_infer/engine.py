@@ -55,6 +55,7 @@ from robot_infer.models.checkpoint import CheckpointFolder
 from robot_infer.policies.base import Policy, Prepared
 from robot_infer.policies.smolvla import SmolVLAPolicy
 from robot_infer.types import ActionChunk, Frame, Observation, RobotState, StepBudget, StepReport
+from robot_infer.warm_kernels import WarmKernels
 from robot_infer_kernels import which_backend
 from robot_infer_kernels.pages import refusal
 
@@ -73,14 +74,14 @@ class Engine:
         self._policy, self._config = policy, config
         self._device = torch.device(config.policy.device)
         plan = plan_pages(policy.prefix_shape, len(policy.inputs), policy.horizon, config.cache)
-        if self._device.type == 'cpu':
-            refuse_more_than(psutil.virtual_memory().available, plan)
+        refuse_more_than(_available_bytes(self._device), plan)
         shape, page_tokens = policy.prefix_shape, config.cache.page_tokens
         kv_format = config.cache.kv_format
+        form = 'plain' if kv_format == 'auto' else kv_format
         self._storage = KVStorage(
             shape.num_planes, plan.num_blocks, page_tokens, shape.num_kv_heads, shape.head_dim,
             shape.dtype, self._device, poison=config.cache.check_invariants,
-            kv_format='plain' if kv_format == 'auto' else kv_format)
+            kv_format=form)
         pool = BlockPool(plan.num_blocks)
         self._cache = PagedCache(
             self._storage, pool, PrefixIndex(pool, page_tokens), plan.blocks_per_sequence)
@@ -90,15 +91,17 @@ class Engine:
         self._read: Sequence | None = None  # the prefix the last chunk was made from
         self._epoch = 0
         self._camera_of = _bind_cameras(config, policy.inputs)
+        self._kernels = WarmKernels(policy, self._device, page_tokens, plan, form)
         started = time.monotonic()
         self._warm_up(checkpoint)
+        workspace_bytes = self._kernels.seal()
         self.info = EngineInfo(
             family=family, checkpoint=str(checkpoint), inputs=policy.inputs,
             state_dim=policy.state_dim, action_dim=policy.action_dim, horizon=policy.horizon,
             denoise_steps=policy.denoise_steps, dtype=config.policy.dtype,
             device=str(self._device), threads=torch.get_num_threads(),
-            warm_up_s=time.monotonic() - started, memory=plan.lines,
-            taken_bytes=self._storage.nbytes + self._embeddings.nbytes,
+            warm_up_s=time.monotonic() - started, memory=plan.lines + self._kernels.lines,
+            taken_bytes=self._storage.nbytes + self._embeddings.nbytes + workspace_bytes,
             realtime=(spinning(config.realtime.cuda_spin, self._device),),
             kv_format=config.policy.dtype if kv_format == 'auto' else kv_format,
             weights=weight_lines(policy.weights))
@@ -141,7 +144,7 @@ class Engine:
         :raises RobotInferError: where the observation or the actions are not fit for use; the
             cache is consistent afterwards.
         """
-        policy, stages = self._policy, _Stages(self._device)
+        policy, stages, late_kernels = self._policy, _Stages(self._device), self._kernels.num_late
         horizon = min(budget.horizon or policy.horizon, policy.horizon)
         steps = budget.denoise_steps or policy.denoise_steps
         with stages('preprocess'):
@@ -172,7 +175,8 @@ class Engine:
             report=StepReport(
                 epoch=self._epoch, stages_s=stages.seconds, tokens_total=layout.length,
                 tokens_computed=layout.length - reused, cameras_encoded=encoded,
-                pages_used=pages.pages_used, pages_total=pages.pages_total))
+                pages_used=pages.pages_used, pages_total=pages.pages_total,
+                late_kernels=self._kernels.num_late - late_kernels))
 
     def _check_state(self, prepared: Prepared, observation: Observation) -> None:
         """Refuse a state that is no robot's like the one trained on: degrees, a broken sensor."""
@@ -220,13 +224,15 @@ class Engine:
     def _warm_up(self, checkpoint: Path) -> None:
         """Run cold and warm steps on noise, so that nothing is slow or new after 'ready'.
 
+        The state is one of the training data's middle: 0 may be no position of this robot.
+
         :raises CheckpointError: where the shortest instruction has too many tokens.
         """
         rng = np.random.default_rng(0)
         frames = {camera: Frame(camera, rng.integers(0, 255, (480, 640, 3), np.uint8), 0, 0)
                   for camera in self._camera_of.values()}
         for step in range(4):
-            state = RobotState(np.full(self._policy.state_dim, step % 2, np.float32), 0, 0)
+            state = RobotState(self._policy.state_at(step % 2), 0, 0)
             try:
                 self.step(Observation(frames, state, _SHORTEST, 0))
             except InstructionError as error:  # no word of the user's: none would fit
@@ -285,6 +291,14 @@ def _checked(values: np.ndarray) -> np.ndarray:
         raise ActionError('action chunk', expected='finite numbers', got='NaN or infinity',
                           remedy='Check the inputs and the checkpoint; nothing was sent.')
     return np.ascontiguousarray(values, np.float32)
+
+
+def _available_bytes(device: torch.device) -> int:
+    """Memory that pages may take now; a Jetson's GPU has the computer's own."""
+    if device.type == 'cpu' or getattr(
+            torch.cuda.get_device_properties(device), 'is_integrated', False):
+        return psutil.virtual_memory().available
+    return torch.cuda.mem_get_info(device)[0]
 
 
 def _device(name: str) -> torch.device:

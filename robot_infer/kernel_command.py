@@ -29,10 +29,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from robot_infer.command import check_writable, run_command
 from robot_infer.config import Config
-from robot_infer.errors import KernelError, RobotInferError
+from robot_infer.errors import KernelError
 from robot_infer.kernel_shapes import configured_shape
-from robot_infer.sim.command import check_writable, run_command
 from robot_infer_kernels.gpu.cases import SHAPES, Shape
 from robot_infer_kernels.gpu.check import (
     HOW_TO_GET_TRITON,
@@ -226,11 +226,7 @@ def _cores() -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with `arguments`; returns the exit status."""
-    try:
-        return run_command(command, arguments, 'robot-infer kernels')
-    except RobotInferError as error:
-        click.echo(f'{error.name}: {error}', err=True)
-        return 2
+    return run_command(command, arguments, 'robot-infer kernels')
 
 
 if __name__ == '__main__':

@@ -105,6 +105,7 @@ class StepReport:
 
     stages_s: seconds per stage, in the order they ran
     (preprocess, vision, prefill, denoise, postprocess).
+    late_kernels: GPU kernels that were compiled, or given memory, in this step: 0, or a defect.
     """
 
     epoch: int
@@ -114,6 +115,7 @@ class StepReport:
     cameras_encoded: int
     pages_used: int
     pages_total: int
+    late_kernels: int = 0
 
     @property
     def tokens_reused(self) -> int:

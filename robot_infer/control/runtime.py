@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from robot_infer.camera import EncodedImage, FrameStore, RawImage
 from robot_infer.config import Config, settings
+from robot_infer.config_checks import check_unchanged
 from robot_infer.control.chunks import ChunkBuffer, Reason
 from robot_infer.control.clock import Clock
 from robot_infer.control.faults import FaultBoard
@@ -341,13 +342,8 @@ class Runtime:
         :raises InstructionError: where instruction.text is refused; as with `set_instruction`,
             the old instruction has ended all the same.
         """
-        old, new = self._config.flat(), config.flat()
-        for setting in settings():
-            if not setting.live and old[setting.name] != new[setting.name]:
-                raise ConfigError(
-                    f'parameter {setting.name}', expected=f'{old[setting.name]!r}, unchanged '
-                    f'while the node is configured', got=repr(new[setting.name]),
-                    remedy='Clean the node up and configure it again.')
+        check_unchanged((setting.name for setting in settings() if not setting.live),
+                        self._config, config)
         if 'instruction.text' in given:
             self.set_instruction(config.instruction.text)
         self._config = config

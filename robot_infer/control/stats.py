@@ -172,6 +172,7 @@ class InferenceCounters:
     :param steps: steps that gave a chunk. blocked: no step, because an input was missing or bad.
     :param failed: steps that raised. late: steps longer than inference.deadline_s.
     :param tokens_total: prefix tokens of all steps. tokens_computed: those not found in pages.
+    :param late_kernels: GPU kernels compiled in a step, and not before the first.
     """
 
     steps: int = 0
@@ -180,6 +181,7 @@ class InferenceCounters:
     late: int = 0
     tokens_total: int = 0
     tokens_computed: int = 0
+    late_kernels: int = 0
 
 
 @dataclass(frozen=True)
@@ -244,7 +246,8 @@ class StageStatistics:
         self._rungs[plan.rung.value] += 1
         self._count(
             steps=1, late=int(late), tokens_total=report.tokens_total if report else 0,
-            tokens_computed=report.tokens_computed if report else 0)
+            tokens_computed=report.tokens_computed if report else 0,
+            late_kernels=report.late_kernels if report else 0)
 
     @property
     def step(self) -> Window:

@@ -49,11 +49,13 @@ class Prepared:
 class PrefixShape:
     """What the pages of one policy hold, and how many tokens there can be.
 
-    num_planes: pairs of key and value planes, e.g. one a layer; max_prefix: tokens;
-    image_tokens and width: of one camera's embedding.
+    num_planes: pairs of key and value planes, e.g. one a layer; num_heads: of queries, in every
+    layer that attends to them; max_prefix: tokens; image_tokens and width: of one camera's
+    embedding.
     """
 
     num_planes: int
+    num_heads: int
     num_kv_heads: int
     head_dim: int
     max_prefix: int
@@ -72,6 +74,10 @@ class Policy(Protocol):
     denoise_steps: int
     prefix_shape: PrefixShape
     weights: Tally
+
+    def state_at(self, normal: float) -> NDArray[np.float32]:
+        """The state that is `normal` in every joint once normalised: (state_dim,), physical."""
+        ...
 
     def prepare(self, observation: Observation) -> Prepared:
         """Preprocess frames, words and state; raises the named errors of bad input."""

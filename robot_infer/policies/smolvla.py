@@ -128,7 +128,8 @@ class SmolVLAPolicy:
         self.prefix_shape = PrefixShape(
             num_planes=shape.num_layers + sum(
                 not shape.is_self_layer(layer) for layer in range(shape.num_layers)),
-            num_kv_heads=shape.attention.num_kv_heads, head_dim=shape.attention.head_dim,
+            num_heads=shape.attention.num_heads, num_kv_heads=shape.attention.num_kv_heads,
+            head_dim=shape.attention.head_dim,
             max_prefix=len(self.inputs) * per_camera + shape.max_prompt_tokens + 1,
             image_tokens=self._image_tokens, width=shape.width, dtype=dtype)
         self._rotary = RotaryTable(
@@ -138,6 +139,10 @@ class SmolVLAPolicy:
         self._domain = self._describe(folder, dtype, kv_format)
 
     # --- layout ---------------------------------------------------------------------------------
+
+    def state_at(self, normal: float) -> NDArray[np.float32]:
+        """The state that is `normal` in every joint once normalised; 0 is that of the data."""
+        return self._normalize_state.unnormalize(np.full(self.state_dim, normal, np.float32))
 
     def prepare(self, observation: Observation) -> Prepared:
         """Preprocess the frames, tokenise the words, normalise the state."""

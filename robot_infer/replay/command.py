@@ -29,6 +29,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from robot_infer.command import run_command
 from robot_infer.config import Config
 from robot_infer.control.lockstep import DEFAULT_LATENCY_TICKS
 from robot_infer.errors import ConfigError
@@ -46,7 +47,6 @@ from robot_infer.report.page import write_page
 from robot_infer.report.summary import summarise
 from robot_infer.report.words import summary_table
 from robot_infer.shared_files import shared_file
-from robot_infer.sim.command import run_command
 
 INCOMPLETE = 1
 

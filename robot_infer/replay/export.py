@@ -47,7 +47,7 @@ _STATUS_PERIOD_NS = 1_000_000_000
 _OK, _WARN = 0, 1
 _WAITING = frozenset(reason.value for reason in Reason if reason.waiting)
 _INTEGERS = ('epoch', 'started_ns', 'ended_ns', 'tokens_total', 'tokens_computed',
-             'cameras_encoded', 'pages_used', 'pages_total', 'state_stamp_ns')
+             'cameras_encoded', 'pages_used', 'pages_total', 'state_stamp_ns', 'late_kernels')
 _LATE_NUMBERS = ('duration_ms', 'deadline_ms', 'excess_ms')
 _LATE_WORDS = ('cause', 'stage', 'words')
 

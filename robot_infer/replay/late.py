@@ -105,6 +105,8 @@ def _stage_words(step: StepRecord, stage: str, usual: _Usual) -> str:
         return 'no stage was timed'
     words = (f'{stage} took {_ms(step.stages_s[stage])}, its median is '
              f'{_ms(usual.stages_s.get(stage, 0.0))}')
+    if step.late_kernels:
+        words += f'; {step.late_kernels} GPU kernels were compiled in this step'
     if stage == 'vision' and step.cameras_encoded:
         words += f'; {step.cameras_encoded} cameras had new frames'
     if stage == 'prefill' and step.tokens_computed > usual.computed:

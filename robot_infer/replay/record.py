@@ -25,11 +25,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from robot_infer.command import run_command
 from robot_infer.config import Config
 from robot_infer.errors import ConfigError
 from robot_infer.replay.sources import INSTRUCTION_TOPIC, STATE_TOPIC, default_image_topic
 from robot_infer.shared_files import shared_file
-from robot_infer.sim.command import run_command
 
 if TYPE_CHECKING:
     from robot_infer.replay.dds_recorder import DdsRecorder

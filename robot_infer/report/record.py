@@ -65,7 +65,7 @@ class StepRecord:
     stages_s: seconds per stage in the order they ran: `observe`, then the engine's own.
     frame_age_s: from the oldest frame's stamp to the chunk; None where stamps cannot be trusted.
     frame_stamps_ns, state_stamp_ns: what it looked at, by the senders' stamps. horizon: actions in
-    its chunk; 0 in records of before this was told.
+    its chunk; 0 in records of before this was told. late_kernels: GPU kernels compiled in it.
     """
 
     epoch: int
@@ -83,6 +83,7 @@ class StepRecord:
     frame_stamps_ns: Mapping[str, int] = field(default_factory=dict)
     state_stamp_ns: int = 0
     horizon: int = 0
+    late_kernels: int = 0
 
     @classmethod
     def from_chunk(
@@ -99,7 +100,7 @@ class StepRecord:
             cameras_encoded=report.cameras_encoded, pages_used=report.pages_used,
             pages_total=report.pages_total, frame_age_s=frame_age_s, ticks=tuple(ticks),
             frame_stamps_ns=chunk.frame_stamps_ns, state_stamp_ns=chunk.state_stamp_ns,
-            horizon=len(chunk.values))
+            horizon=len(chunk.values), late_kernels=report.late_kernels)
 
     @property
     def duration_s(self) -> float:

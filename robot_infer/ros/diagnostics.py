@@ -194,6 +194,9 @@ def inference(status: NodeStatus, runtime: RuntimeStatus, hardware_id: str) -> D
         level, message = ERROR, 'the inference thread has ended'
     elif broken:
         level, message = ERROR, broken[0]
+    elif counters.late_kernels:
+        level, message = WARN, (f'{counters.late_kernels} GPU kernels were compiled in a step: '
+                                'each stalls one, please report it')
     elif counters.failed:
         level, message = WARN, f'{counters.failed} of {counters.steps + counters.failed} failed'
     elif runtime.running and not status.enabled:
@@ -210,6 +213,7 @@ def inference(status: NodeStatus, runtime: RuntimeStatus, hardware_id: str) -> D
         'late': counters.late, 'rung': figures.rung, 'predicted_ms': figures.predicted_s * 1e3,
         **{f'rung.{name}': number for name, number in figures.rungs.items()},
         'tokens_total': counters.tokens_total, 'tokens_reused': reused,
+        'late_kernels': counters.late_kernels,
         **_milliseconds('step', figures.step_s), **stages})
 
 

@@ -75,12 +75,16 @@ class Reports:
         """
         settings = session.config.diagnostics if session else DiagnosticsSettings()
         now_ns, period_ns = self._clock.now_ns(), round(settings.period_s * 1e9)
+        key = (state, failure, enabled, _change_key(runtime))
+        status_is_due = key != self._last_key or now_ns >= self._status_due_ns
+        diagnostics_are_due = now_ns >= self._diagnostics_due_ns
+        if not (status_is_due or diagnostics_are_due):
+            return
         status = self._node_status(state, failure, enabled, session)
-        key = _change_key(status, runtime)
-        if key != self._last_key or now_ns >= self._status_due_ns:
+        if status_is_due:
             self._last_key, self._status_due_ns = key, now_ns + period_ns
             self._status.publish(diagnostics.summary(status, runtime, self._hardware_id()))
-        if now_ns >= self._diagnostics_due_ns:
+        if diagnostics_are_due:
             self._diagnostics_due_ns = now_ns + period_ns - round(WATCH_PERIOD_S * 0.5e9)
             if session is None or runtime is None:
                 tasks = self._without_session(status, settings)
@@ -159,11 +163,11 @@ class Reports:
             session.config.cameras.max_age_s, self._profile, self._hardware_id())
 
 
-def _change_key(status: NodeStatus, runtime: RuntimeStatus | None) -> object:
-    """What makes ~/status worth sending at once."""
+def _change_key(runtime: RuntimeStatus | None) -> object:
+    """What of it makes ~/status worth sending at once."""
     if runtime is None:
-        return status.state, status.failure, status.enabled
+        return None
     command = runtime.last_command
-    return (status.state, status.failure, status.enabled, runtime.instruction, runtime.latched,
+    return (runtime.instruction, runtime.latched,
             tuple((fault.name, fault.message) for fault in runtime.faults),
             (command.source, command.reason) if command else None)

@@ -39,6 +39,10 @@ _PATIENCE_S = ((signal.SIGINT, 6.0), (signal.SIGTERM, 4.0), (signal.SIGKILL, 10.
 _OLDER_NAMES = (
     ('FASTRTPS_DEFAULT_PROFILES_FILE', '', ('humble', 'iron', 'jazzy')),
     ('ROS_LOCALHOST_ONLY', '1', ('humble',)))
+# Who is in a domain has two ports of its own; the port for all is open only to other machines.
+_PARTICIPANTS = 10
+_UNUSED_PORT = 249  # no participant has it before the 120th
+_RESERVED: dict[int, socket.socket] = {}
 _SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
@@ -127,15 +131,42 @@ def ros_environment(domain_id: int) -> dict[str, str]:
 
 
 def free_domain_id() -> int:
-    """Return a ROS domain id that no process of this machine seems to use."""
-    candidates = random.sample(range(1, 101), 100)
-    for domain_id in candidates:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            try:  # every participant of a domain listens on this port (DDSI-RTPS 9.6.1.1)
-                probe.bind(('', 7400 + 250 * domain_id))
-            except OSError:
-                continue
+    """Return a ROS domain id that no process of this machine seems to use.
+
+    It is ours until this process ends: no other that asks for one gets it, even before a
+    participant of ours is there. It is not the one of our environment.
+    """
+    own = os.environ.get('ROS_DOMAIN_ID', '')
+    for domain_id in random.sample(range(1, 101), 100):
+        if str(domain_id) != own and _reserve(domain_id):
             return domain_id
     raise ConfigError(
         'ROS_DOMAIN_ID', expected='a domain from 1 to 100 that nobody uses', got='all in use',
         remedy='End ROS 2 processes that are left over on this machine.')
+
+
+def _reserve(domain_id: int) -> bool:
+    """Make a domain ours, unless somebody has it or is in it."""
+    first = 7400 + 250 * domain_id  # DDSI-RTPS 9.6.1
+    if domain_id not in _RESERVED:
+        held = _bind(first + _UNUSED_PORT)
+        if held is None:
+            return False
+        _RESERVED[domain_id] = held
+    for port in (first, *range(first + 10, first + 10 + 2 * _PARTICIPANTS)):
+        probe = _bind(port)
+        if probe is None:
+            return False
+        probe.close()
+    return True
+
+
+def _bind(port: int) -> socket.socket | None:
+    """A socket at a UDP port; None where another process has it."""
+    held = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        held.bind(('', port))
+    except OSError:
+        held.close()
+        return None
+    return held

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Console
 
+from robot_infer.command import INTERRUPTED, check_writable, run_command
 from robot_infer.config import Config
 from robot_infer.report.page import write_page
 from robot_infer.report.record import EpisodeRecord, RunRecord
@@ -40,7 +41,6 @@ from robot_infer.report.summary import summarise
 from robot_infer.report.words import summary_table
 from robot_infer.shared_files import shared_file
 from robot_infer.sim.children import Child, DemoError, free_domain_id, ros_environment
-from robot_infer.sim.command import INTERRUPTED, check_writable, run_command
 from robot_infer.sim.episode_log import EpisodeLog
 from robot_infer.sim.episodes import NUM_BLOCKS, plan_episode
 from robot_infer.sim.messages import Disturb, Reset

@@ -29,13 +29,13 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from robot_infer.command import run_command
 from robot_infer.config import Config
 from robot_infer.control.inference import Engine
 from robot_infer.control.lockstep import DEFAULT_LATENCY_TICKS
 from robot_infer.engine import Engine as LoadedEngine
 from robot_infer.report.summary import wilson_interval
 from robot_infer.shared_files import shared_file
-from robot_infer.sim.command import run_command
 from robot_infer.sim.episodes import EpisodePlan, Judge, Mover, plan_episode
 from robot_infer.sim.lockstep import LockStep
 from robot_infer.sim.world import CONTROL_PERIOD_S

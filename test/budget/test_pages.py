@@ -31,7 +31,7 @@ from robot_infer.errors import BudgetError, ConfigError
 from robot_infer.policies.base import PrefixShape
 from robot_infer.types import PageKey
 
-SMOLVLA = PrefixShape(num_planes=24, num_kv_heads=5, head_dim=64, max_prefix=177,
+SMOLVLA = PrefixShape(num_planes=24, num_heads=15, num_kv_heads=5, head_dim=64, max_prefix=177,
                       image_tokens=64, width=960, dtype=torch.bfloat16)
 
 

@@ -159,6 +159,12 @@ def test_a_policy_that_no_instruction_fits_is_a_fault_of_its_checkpoint(narrow):
         narrow(1)
 
 
+def test_a_joint_that_never_moved_in_training_and_stands_elsewhere_than_0_is_no_hindrance():
+    checkpoint = CHECKPOINT.parents[1] / 'two_cameras' / 'checkpoint'
+    assert Engine.from_config(_config(**{
+        'policy.checkpoint': str(checkpoint), 'cameras.names': ['overhead', 'wrist']})).info
+
+
 @pytest.mark.parametrize('position', [1e5, 1e30])
 def test_a_state_unlike_any_in_training_is_refused_by_its_joint(engine, position):
     state = _observation(2).state.values.copy()

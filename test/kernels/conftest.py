@@ -20,7 +20,7 @@ Triton's interpreter, corrected and watched (interpreter.py). It puts its tensor
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 import importlib.util
 import math
@@ -30,7 +30,7 @@ import sys
 import pytest
 import torch
 
-from robot_infer_kernels import append_kv
+from robot_infer_kernels import append_kv, debugging, set_debug
 
 HAS_TRITON = importlib.util.find_spec('triton') is not None
 sys.path.insert(0, str(Path(__file__).parent))
@@ -128,3 +128,12 @@ def make_from() -> type[Maker]:
 def put() -> Callable[..., Pages]:
     """The function that puts given keys and values into given blocks."""
     return paged
+
+
+@pytest.fixture
+def debug() -> Iterator[None]:
+    """Debug mode for one test."""
+    before = debugging()
+    set_debug(True)
+    yield
+    set_debug(before)

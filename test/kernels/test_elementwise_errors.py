@@ -19,21 +19,17 @@ Also: what the watch of the interpreter sees of their kernels, and that warm-up 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 
 from robot_infer_kernels import (
     copy_blocks,
-    debugging,
     gated_gelu,
     gated_silu,
     gather_rows,
     rms_norm,
     rope_append,
     rotate,
-    set_debug,
 )
 
 GPU = torch.device('cuda' if torch.cuda.is_available() else 'cpu')
@@ -179,15 +175,6 @@ def test_nothing_to_do_is_done():
     assert rms_norm(zeros(0, 8), zeros(8), 1e-6).shape == (0, 8)
     assert gated_silu(zeros(0, 8)).shape == (0, 4)
     assert gather_rows(zeros(0, 8), whole()[:0].long()).shape == (0, 8)
-
-
-@pytest.fixture
-def debug() -> Iterator[None]:
-    """Debug mode, in which values are looked at on a GPU too."""
-    before = debugging()
-    set_debug(True)
-    yield
-    set_debug(before)
 
 
 @pytest.mark.gpu

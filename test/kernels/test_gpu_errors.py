@@ -16,7 +16,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 import os
 import subprocess
 import sys
@@ -26,11 +25,9 @@ import torch
 
 from robot_infer_kernels import (
     append_kv,
-    debugging,
     paged_attention,
     plan_attention,
     planned_attention,
-    set_debug,
     which_backend,
 )
 
@@ -54,15 +51,6 @@ def arguments(**change: object) -> dict:
     """A call that is right, but for what is changed."""
     return {**dict(q=zeros(3, 4, 16), kv=zeros(2, 9, 16, 2, 16), table=index(3, 4), length=20,
                    limit=index(5, 20, 20), scale=1.0, backend='triton'), **change}
-
-
-@pytest.fixture
-def debug() -> Iterator[None]:
-    """Debug mode for one test."""
-    before = debugging()
-    set_debug(True)
-    yield
-    set_debug(before)
 
 
 @pytest.mark.parametrize('name,what,change', [

@@ -62,6 +62,8 @@ def test_new_frames_and_lost_pages_are_told_with_their_stage():
     assert '2 cameras had new frames' in vision.words
     prefill = only(replace(step(30, prefill=0.06), tokens_computed=40))
     assert '40 of 40 tokens had to be computed, usually 1' in prefill.words
+    compiled = only(replace(step(30, prefill=0.9), late_kernels=2))
+    assert '2 GPU kernels were compiled in this step' in compiled.words
 
 
 def test_ticks_that_were_late_at_the_same_time_show_a_process_that_stood_still():

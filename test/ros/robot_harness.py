@@ -45,6 +45,7 @@ from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory
 
+from robot_infer.report.record import StepRecord
 from robot_infer.sim.children import Child, ros_environment
 
 PATIENCE_S = 60.0  # the machine may be busy; a test that passes waits a fraction of it
@@ -275,6 +276,19 @@ class Robot:
         executor.add_node(listener)
         self._others.append((executor, listener, context))
         return heard
+
+    @contextmanager
+    def hearing_steps(self) -> Iterator[list[StepRecord]]:
+        """Collect what is told of each inference step; diagnostics.publish_steps is on then."""
+        heard: list[StepRecord] = []
+        listener = self.node.create_subscription(
+            String, f'/{self.name}/step',
+            lambda message: heard.append(StepRecord.from_json(message.data)), 100)
+        try:
+            assert self.set({'diagnostics.publish_steps': True})[0]
+            yield heard
+        finally:
+            self.node.destroy_subscription(listener)
 
     @contextmanager
     def publishing(

@@ -135,6 +135,8 @@ def test_steps_that_are_made_are_ok_and_what_stands_against_them_is_told():
     disabled = inference(replace(NODE, enabled=False), enabled=False)
     assert (disabled.level, disabled.message) == (
         OK, 'no steps are made while the policy is disabled')
+    late = inference(inference=replace(INFERENCE, counters=InferenceCounters(40, late_kernels=1)))
+    assert late.level == WARN and '1 GPU kernels were compiled in a step' in late.message
     less = inference(inference=replace(INFERENCE, rung='old_frames'))
     assert less.level == WARN and 'rung old_frames' in less.message
 

@@ -23,7 +23,7 @@ robot of these tests sends the same picture and the same state again and again.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 import os
 import signal
 import sys
@@ -70,14 +70,10 @@ def begin(robot) -> Callable[..., None]:
 
 
 @pytest.fixture
-def steps(robot) -> list[StepRecord]:
+def steps(robot) -> Iterator[list[StepRecord]]:
     """The records of ~/step, as they come."""
-    heard: list[StepRecord] = []
-    listener = robot.node.create_subscription(
-        String, '/robot_infer/step',
-        lambda message: heard.append(StepRecord.from_json(message.data)), 100)
-    yield heard
-    robot.node.destroy_subscription(listener)
+    with robot.hearing_steps() as heard:
+        yield heard
 
 
 @pytest.fixture

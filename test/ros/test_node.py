@@ -23,10 +23,7 @@ import pytest
 
 pytest.importorskip('rclpy', reason='ROS 2 (rclpy) is not installed')
 
-from std_msgs.msg import String
-
 from robot_infer.config import settings
-from robot_infer.report.record import StepRecord
 from robot_infer.sim.children import Child, ros_environment
 
 
@@ -93,17 +90,10 @@ def test_diagnostics_name_the_node_and_every_part_of_it(active):
 
 
 def test_each_inference_step_is_told_on_request(robot):
-    heard: list[StepRecord] = []
-    listener = robot.node.create_subscription(
-        String, '/robot_infer/step',
-        lambda message: heard.append(StepRecord.from_json(message.data)), 100)
-    try:
-        assert robot.set({'diagnostics.publish_steps': True})[0]
+    with robot.hearing_steps() as heard:
         assert robot.transition('configure') and robot.transition('activate')
         robot.instruct('move to the red cube')
         robot.wait(lambda: len(heard) > 2 and heard[-1].ticks, 'steps')
-    finally:
-        robot.node.destroy_subscription(listener)
     assert [step.epoch for step in heard] == list(range(heard[0].epoch, heard[-1].epoch + 1))
     assert set(heard[-1].frame_stamps_ns) == {'overhead', 'wrist'}
     assert heard[-1].tokens_total > 0 and 'denoise' in heard[-1].stages_s

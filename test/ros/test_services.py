@@ -23,10 +23,6 @@ import pytest
 
 pytest.importorskip('rclpy', reason='ROS 2 (rclpy) is not installed')
 
-from std_msgs.msg import String
-
-from robot_infer.report.record import StepRecord
-
 
 @pytest.fixture
 def operated(robot) -> Iterator:
@@ -143,12 +139,7 @@ def test_reset_ends_a_stop_that_enable_cannot(operated, stream, chunk_of, harnes
 
 
 def test_after_a_reset_the_next_step_is_a_cold_one(operated):
-    heard: list[StepRecord] = []
-    listener = operated.node.create_subscription(
-        String, '/robot_infer/step',
-        lambda message: heard.append(StepRecord.from_json(message.data)), 100)
-    try:
-        assert operated.set({'diagnostics.publish_steps': True})[0]
+    with operated.hearing_steps() as heard:
         assert operated.transition('configure') and operated.transition('activate')
         operated.instruct('move to the red cube')
         operated.wait(lambda: len(heard) > 3, 'steps')
@@ -156,8 +147,6 @@ def test_after_a_reset_the_next_step_is_a_cold_one(operated):
         heard.clear()
         assert 'the next step is a cold one' in operated.trigger('reset')[1]
         operated.wait(lambda: len(heard) > 3, 'steps')
-    finally:
-        operated.node.destroy_subscription(listener)
     cold = [step for step in heard if step.tokens_computed == step.tokens_total]
     assert len(cold) == 1 and cold[0].cameras_encoded == 2
     assert [step.epoch for step in heard] == list(range(heard[0].epoch, heard[-1].epoch + 1))

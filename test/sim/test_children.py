@@ -104,11 +104,45 @@ def test_a_child_ends_also_when_its_parent_is_killed(started: Callable[[str], Ch
     wait(lambda: not grandchild.is_running() or grandchild.status() == psutil.STATUS_ZOMBIE)
 
 
-def test_a_domain_in_use_is_not_chosen(monkeypatch: pytest.MonkeyPatch):
+@pytest.fixture
+def candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Domains are tried in order: 95, and then 96."""
     monkeypatch.setattr(children.random, 'sample', lambda population, k: [95, 96])
+    monkeypatch.setattr(children, '_RESERVED', {})
+
+
+@pytest.mark.parametrize('port', [0, 10, 13])
+def test_a_domain_in_use_is_not_chosen(candidates, port: int):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as participant:
-        participant.bind(('', 7400 + 250 * 95))
+        participant.bind(('', 7400 + 250 * 95 + port))
         assert free_domain_id() == 96
+    assert free_domain_id() == 95
+
+
+def test_a_domain_with_a_node_that_only_this_machine_sees_is_not_chosen(candidates):
+    pytest.importorskip('rclpy', reason='ROS 2 (rclpy) is not installed')
+    node = Child('node', [sys.executable, '-c', 'import rclpy, time\nrclpy.init()\n'
+                          'n = rclpy.create_node("n")\nprint("up", flush=True)\ntime.sleep(600)'],
+                 ros_environment(95))
+    try:
+        wait(lambda: 'up' in node.last_lines())
+        assert free_domain_id() == 96
+    finally:
+        node.stop()
+
+
+def test_two_that_ask_at_the_same_time_get_two_domains(candidates, started):
+    other = started(
+        'import random, time\nrandom.sample = lambda population, k: [95, 96]\n'
+        'from robot_infer.sim.children import free_domain_id\n'
+        'print(free_domain_id(), flush=True)\ntime.sleep(600)')
+    wait(other.last_lines)
+    assert (other.last_lines(), free_domain_id()) == (('95',), 96)
+
+
+def test_the_domain_of_the_environment_is_not_chosen(candidates, monkeypatch):
+    monkeypatch.setenv('ROS_DOMAIN_ID', '95')
+    assert free_domain_id() == 96
 
 
 def test_the_environment_keeps_discovery_here_and_lets_large_images_through():

@@ -28,8 +28,8 @@ from rich.console import Console
 
 pytest.importorskip('rclpy', reason='ROS 2 (rclpy) is not installed')
 
+from robot_infer.command import INTERRUPTED  # noqa: E402
 from robot_infer.report.record import RunRecord  # noqa: E402
-from robot_infer.sim.command import INTERRUPTED  # noqa: E402
 from robot_infer.sim.demo import Demo, Options  # noqa: E402
 from robot_infer.sim.monitor import Monitor  # noqa: E402
 

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import pytest
 
+from robot_infer.command import check_writable
 from robot_infer.errors import ConfigError
-from robot_infer.sim.command import check_writable
 
 
 def test_a_file_that_can_be_written_is_neither_made_nor_changed(tmp_path):

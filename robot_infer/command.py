@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""How the demo's commands run and end: exit statuses, usage errors, Ctrl-C, what they write."""
+"""How the commands run and end: exit statuses, usage errors, Ctrl-C, what they write."""
 
 from __future__ import annotations
 
