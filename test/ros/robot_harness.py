@@ -58,7 +58,7 @@ BASELINE = {
     'control.chunk_validity_s': 5.0, 'control.output': 'joint_trajectory',
     'control.action_low': [], 'control.action_high': [], 'inference.rate_hz': 10.0,
     'diagnostics.period_s': 0.5, 'diagnostics.publish_steps': False,
-    'diagnostics.publish_debug': False,
+    'diagnostics.publish_debug': False, 'cache.kv_format': 'auto',
     'control.max_consecutive_misses': 0, 'control.deactivate_on_stop': False,
     'policy.process': False,  # configures in a fraction of the time; test_engine_process.py has it
 }

@@ -27,6 +27,12 @@ from robot_infer.config import settings
 from robot_infer.sim.children import Child, ros_environment
 
 
+def shown(robot, task: str) -> dict[str, str]:
+    """Values of a diagnostics task."""
+    status = robot.diagnostics.get(f'/robot_infer: {task}')
+    return {pair.key: pair.value for pair in status.values} if status else {}
+
+
 def test_it_goes_through_its_life_twice_and_acts_only_while_active(robot):
     for _ in range(2):
         assert robot.transition('configure')
@@ -81,11 +87,9 @@ def test_diagnostics_name_the_node_and_every_part_of_it(active):
         'node', 'faults', 'control', 'inference', 'camera overhead', 'camera wrist',
         'joint states', 'instruction', 'action', 'clock', 'cache', 'realtime', 'memory')}
     assert {status.hardware_id for status in active.diagnostics.values()} == {'robot'}
-    control = {pair.key: pair.value for pair in
-               active.diagnostics['/robot_infer: control'].values}
+    control = shown(active, 'control')
     assert float(control['update_rate']) == 30 and int(control['chunk_ticks']) > 0
-    camera = {pair.key: pair.value for pair in
-              active.diagnostics['/robot_infer: camera wrist'].values}
+    camera = shown(active, 'camera wrist')
     assert camera['publishers'] == '1' and int(camera['used']) > 0
 
 
@@ -97,6 +101,11 @@ def test_each_inference_step_is_told_on_request(robot):
     assert [step.epoch for step in heard] == list(range(heard[0].epoch, heard[-1].epoch + 1))
     assert set(heard[-1].frame_stamps_ns) == {'overhead', 'wrist'}
     assert heard[-1].tokens_total > 0 and 'denoise' in heard[-1].stages_s
+
+
+def test_the_format_of_the_pages_is_shown(robot):
+    assert robot.set({'cache.kv_format': 'int8'})[0] and robot.transition('configure')
+    robot.wait(lambda: shown(robot, 'node').get('kv_format') == 'int8', 'the format')
 
 
 def test_an_impossible_transition_is_refused_and_the_node_lives_on(robot):
