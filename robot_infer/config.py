@@ -61,7 +61,8 @@ class PolicySettings(_Group):
         'as_loaded', 'Form of the large weights: as_loaded is that of policy.dtype; on a CPU also '
         'int8, a quarter of fp32, and int4, less than a sixth, at an error.')
     device: str = _setting(
-        'cpu', 'Torch device the policy runs on; cpu is the one this version has kernels for.')
+        'cpu', 'Torch device the policy runs on: cpu, or cuda for an NVIDIA GPU from sm_80 on, '
+        'whose kernels were run in Triton\'s interpreter and not yet on a card.')
     threads: int = _setting(
         0, 'Threads for the model; 0 means one less than there are cores, at least one. At most '
         'four for each core.', low=0, high=256)

@@ -308,7 +308,7 @@ def _device(name: str) -> torch.device:
         which_backend(device)
     except (RuntimeError, AssertionError, ValueError) as error:
         raise ConfigError('parameter policy.device', expected='a device that torch can use here '
-                          'and the attention kernels run on: cpu in this version',
+                          'and the attention kernels run on: cpu, or cuda from sm_80 on',
                           got=f'{name} ({error})'.split('\n')[0], remedy='Use cpu.') from error
     return device
 
