@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from robot_infer.budget.pages import MemoryLine
+from robot_infer.budget.lines import MemoryLine
 from robot_infer.control.realtime import Outcome
 
 

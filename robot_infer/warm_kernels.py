@@ -22,7 +22,8 @@ from __future__ import annotations
 
 import torch
 
-from robot_infer.budget.pages import MemoryLine, PagePlan
+from robot_infer.budget.lines import MemoryLine
+from robot_infer.budget.pages import PagePlan
 from robot_infer.errors import ConfigError
 from robot_infer.policies.base import Policy
 from robot_infer_kernels import which_backend

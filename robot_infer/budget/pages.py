@@ -28,20 +28,12 @@ from dataclasses import dataclass
 import math
 from typing import Protocol
 
+from robot_infer.budget.lines import MemoryLine
 from robot_infer.config import CacheSettings
 from robot_infer.errors import BudgetError, ConfigError
 
 LIVE_PREFIXES = 2
 _INT4_GROUP = 32  # elements that share a scale
-
-
-@dataclass(frozen=True)
-class MemoryLine:
-    """One allocation: its name, its bytes, and how they come about."""
-
-    name: str
-    num_bytes: int
-    arithmetic: str
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from robot_infer.budget.pages import MemoryLine
+from robot_infer.budget.lines import MemoryLine
 
 
 class _Tally(Protocol):
