@@ -21,12 +21,13 @@ robot_infer/engine_process.py is the other end.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 import socket
 import subprocess
 import sys
 import threading
+import time
 
 from robot_infer.config import Config
 from robot_infer.control.channel import Channel
@@ -35,7 +36,7 @@ from robot_infer.errors import EngineError
 from robot_infer.types import ActionChunk, Observation, StepBudget
 
 COMMAND = (sys.executable, '-m', 'robot_infer.engine_process')
-_END_TIMEOUT_S = 2.0
+_END_TIMEOUT_S, _LONGEST_PAUSE_S = 2.0, 30.0
 
 
 @dataclass(frozen=True)
@@ -66,20 +67,29 @@ class RemoteEngine:
     """An engine that was loaded in a process started for it.
 
     A process that has ended is started again by the next step, which then takes as long as
-    loading does; until then, and while it fails, the named error stands.
+    loading does; until then, and while it fails, the named error stands. One that ends again and
+    again before it has made a step is left alone for longer each time, half a minute at most: a
+    start takes a core for seconds. Epochs count on over restarts.
 
     :param command: what to start, COMMAND where none is given; it is told the number of its end of
         the socket pair.
+    :param now_s: seconds on a steady clock.
     :raises RobotInferError: whatever Engine.from_config raises over there.
     """
 
-    def __init__(self, config: Config, command: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, config: Config, command: Sequence[str] | None = None,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._config, self._command = config, COMMAND if command is None else command
         self._starting = threading.Lock()
         self._closed = False
         self._channel: Channel | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self.restarts = 0
+        self._now_s, self._next_start_s = now_s, 0.0
+        self._vain_starts = 0  # in a row, without a step
+        self._epoch = self._epochs_before = 0
         self.info = self._start()
 
     @property
@@ -94,12 +104,16 @@ class RemoteEngine:
         :raises EngineError: where the process ended before or meanwhile.
         """
         if self._process is None:
-            self.info = self._start()
-            self.restarts += 1
+            self._start_again()
         elif self._process.poll() is not None:
             raise self._ended()
         chunk = self._ask(Request('step', (observation, budget)))
         assert isinstance(chunk, ActionChunk)
+        self._vain_starts = 0
+        self._epoch = self._epochs_before + chunk.epoch
+        if self._epochs_before:
+            chunk = replace(chunk, epoch=self._epoch, report=replace(
+                chunk.report, epoch=self._epoch))
         return chunk
 
     def forget(self) -> None:
@@ -123,6 +137,21 @@ class RemoteEngine:
         with self._starting:
             self._closed = True
         self._end()
+
+    def _start_again(self) -> None:
+        wait_s = self._next_start_s - self._now_s()
+        if self._vain_starts and wait_s > 0.0:
+            raise EngineError(
+                'policy process', expected='a process that makes a step',
+                got=f'{self._vain_starts} that ended before', remedy=f'It is started again in '
+                f'{wait_s:.0f} s. Look at the log and at the memory of the computer.')
+        self._vain_starts += 1
+        self._epochs_before = self._epoch
+        try:
+            self.info = self._start()
+        finally:
+            self._next_start_s = self._now_s() + min(2.0 ** self._vain_starts, _LONGEST_PAUSE_S)
+        self.restarts += 1
 
     def _start(self) -> EngineInfo:
         with self._starting:

@@ -89,11 +89,13 @@ def test_what_is_raised_over_there_is_raised_here(remote) -> None:
 
 
 def test_a_process_that_was_killed_is_a_named_error_and_is_started_again(remote) -> None:
-    expected = remote.step(observation(4)).values
+    before = remote.step(observation(4))
     os.kill(remote.pid, signal.SIGKILL)
     with pytest.raises(EngineError, match='its end by signal 9'):
         remote.step(observation(4))
-    assert np.array_equal(remote.step(observation(4)).values, expected)
+    after = remote.step(observation(4))
+    assert np.array_equal(after.values, before.values)
+    assert after.epoch == after.report.epoch == before.epoch + 1, 'no epoch comes twice'
     assert remote.restarts == 1
     assert resident_bytes(remote.pid) > 2**20
 
@@ -169,6 +171,27 @@ def test_a_process_that_hangs_does_not_outlive_who_started_it() -> None:
     finally:
         process.kill()
         process.wait()
+
+
+def test_one_that_ends_again_and_again_is_left_alone_for_longer_each_time(monkeypatch) -> None:
+    now_s = [100.0]
+    engine = RemoteEngine(CONFIG, now_s=lambda: now_s[0])
+    try:
+        epoch = engine.step(observation(1)).epoch
+        engine.kill()
+        with pytest.raises(EngineError, match='its end by signal 9'):
+            engine.step(observation(1))
+        monkeypatch.setattr(engine, '_command', [sys.executable, '-c', 'import sys; sys.exit(3)'])
+        for number, pause_s in enumerate((2.0, 4.0, 8.0, 16.0, 30.0, 30.0), 1):
+            with pytest.raises(EngineError, match='exit status 3'):
+                engine.step(observation(1))
+            with pytest.raises(EngineError, match=f'{number} that ended before.*in {pause_s:.0f}'):
+                engine.step(observation(1))
+            now_s[0] += pause_s
+        monkeypatch.undo()
+        assert engine.step(observation(1)).epoch == epoch + 1
+    finally:
+        engine.close()
 
 
 def test_a_command_that_cannot_serve_is_a_named_error() -> None:
