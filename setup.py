@@ -92,7 +92,8 @@ setup(
     python_requires='>=3.10,<3.13',
     packages=find_packages(include=[NAME, f'{NAME}.*']) + KERNELS,
     package_dir={'robot_infer_kernels': 'kernels'},
-    package_data={NAME: assets(), 'robot_infer_kernels': ['README.md', 'cpu/*.cpp', 'cpu/*.h']},
+    package_data={NAME: [*assets(), 'budget/*.yaml', 'budget/*.csv'],
+                  'robot_infer_kernels': ['README.md', 'cpu/*.cpp', 'cpu/*.h']},
     ext_modules=[Extension('robot_infer_kernels.cpu._attend', ['kernels/cpu/attend.cpp'])],
     cmdclass={'build_ext': BuildKernels},
     data_files=[
