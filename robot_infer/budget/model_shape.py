@@ -92,6 +92,7 @@ class ModelShape:
     :param denoise_steps: of one chunk; 0: actions are decoded, token by token.
     :param action_tokens: decoded for one chunk at most; 0 where actions are denoised.
     :param max_tokens: the longest sequence.
+    :param more_vision: further encoders that see the same patches (OpenVLA has two).
     """
 
     name: str
@@ -112,6 +113,7 @@ class ModelShape:
     denoise_steps: int
     action_tokens: int
     max_tokens: int
+    more_vision: tuple[Stack, ...] = ()
 
     @property
     def weight_bytes(self) -> int:
