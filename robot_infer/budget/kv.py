@@ -155,9 +155,15 @@ def tokens_that_fit(
     def fits(pages: int) -> bool:
         return kv_bytes(groups, pages * page_tokens, kv_format, page_tokens, tp) <= num_bytes
 
-    if all(group.window is not None for group in groups) and fits(_MOST // page_tokens):
-        return None
-    low, high = 0, num_bytes + 1  # a page has a byte at least; `low` fits
+    page_bytes = sum(page_tokens * bytes_per_token(group, kv_format, tp) for group in groups
+                     if group.window is None)
+    if page_bytes:
+        high = num_bytes // page_bytes + 1
+    else:
+        high = 1 + max(num_pages(_MOST, page_tokens, group.window) for group in groups)
+        if fits(high):
+            return None
+    low = 0  # fits; `high` does not
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)

@@ -131,4 +131,11 @@ class ModelShape:
         :param num_cameras: all that the model has, if not said.
         """
         count = len(self.cameras) if num_cameras is None else num_cameras
-        return count * self.image_tokens + self.max_prompt_tokens + self.state_tokens
+        return (count * (self.image_tokens + self.image_marks) + self.max_prompt_tokens
+                + self.state_tokens)
+
+    @property
+    def suffix_tokens(self) -> int:
+        """Tokens behind the prefix: those that are denoised together, or decoded one by one."""
+        return self.suffix_state_tokens + (self.horizon if self.denoise_steps
+                                           else self.action_tokens)
