@@ -30,6 +30,8 @@ class MemoryLine:
 
     :param arithmetic: the numbers that were multiplied, or the source of the number, in words.
     :param place: whose memory it takes; on a CPU and on unified memory both are one.
+    :param kind: what sort of thing it is (budget.plan.KINDS); '' where nobody asks.
+    :param per_camera: bytes of it that each camera takes, in the cameras' order.
     """
 
     name: str
@@ -37,3 +39,5 @@ class MemoryLine:
     arithmetic: str
     basis: Basis = 'exact'
     place: Place = 'device'
+    kind: str = ''
+    per_camera: tuple[int, ...] = ()

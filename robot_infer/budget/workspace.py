@@ -1,0 +1,126 @@
+# Copyright 2026 The robot_infer authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The most that one stage of a step holds at once besides weights, pages and embeddings.
+
+Counted from the operations in the order they run (models/vision.py, models/decoder.py,
+policies/smolvla.py): at the widest moment of a stage, which tensors are still held. v is the
+bytes of a value in the dtype of the projections; the residual and the norms are float32.
+
+    vision, at the GELU       x, the x it came from and its norm (4 w each); patches, qkv and
+                              attended (v 5 w); the MLP before and after the GELU (v 2 h)
+    decoder, at the end       x twice, and their sum (4 w each); the MLP's result (v w), and that in
+                              float32 where v is not 4 (4 w); attended, rotated and projected heads
+                              (v (3 q + 3 kv)); gate, up and silu(gate) (v 3 h)
+    denoise                   as a decoder, with the queries of one layer more, and the noisy
+                              actions after every step
+
+Quantised weights round what they are given to bfloat16 and sum in float32: two copies more.
+The stages run one after the other in the same memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from robot_infer.budget.lines import MemoryLine
+from robot_infer.budget.shapes import ModelShape, Stack
+
+_KEPT_VECTORS = 4  # noise, x, velocity, and the step's own
+_INDEX_BYTES = 24  # slot, limit and position of a token, int64 each
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Bytes of each stage at its widest moment, and how they come about."""
+
+    stages: tuple[tuple[str, int, str], ...]
+
+    @property
+    def num_bytes(self) -> int:
+        """Of the widest stage; the others use the same memory."""
+        return max(num_bytes for _, num_bytes, _ in self.stages)
+
+    def lines(self) -> tuple[MemoryLine, ...]:
+        """A line for each stage, with what it needs beyond the stages before it."""
+        lines, taken = [], 0
+        for name, num_bytes, words in self.stages:
+            more = max(0, num_bytes - taken)
+            if taken:
+                words += f' = {num_bytes} bytes, of which {num_bytes - more} are those of the '
+                words += 'stages before'
+            lines.append(MemoryLine(f'{name} workspace', more, words, 'bound', kind='workspace'))
+            taken += more
+        return tuple(lines)
+
+
+def plan_workspace(
+    shape: ModelShape, *, num_cameras: int, prefix_tokens: int, horizon: int, denoise_steps: int,
+    value_bytes: int, quantised: bool = False, action_width: int = 32,
+) -> Workspace:
+    """The widest moment of vision, prefill and denoise (or decode).
+
+    :param prefix_tokens: of the longest prefix, computed at once.
+    :param action_width: columns of an action as the network has it, padding included.
+    """
+    stages = []
+    if shape.vision is not None and num_cameras:
+        stages.append(('vision', *_vision(shape, value_bytes, quantised)))
+    stages.append(('prefill', *_decoder(
+        shape.language, prefix_tokens, value_bytes, quantised, queries=3)))
+    if shape.denoise_steps and shape.action is not None:
+        num_bytes, words = _decoder(shape.action, horizon, value_bytes, quantised, queries=4)
+        kept = (denoise_steps + _KEPT_VECTORS) * horizon * action_width * 4
+        stages.append(('denoise', num_bytes + kept, f'{words} + ({denoise_steps} steps + '
+                       f'{_KEPT_VECTORS}) x {horizon} x {action_width} x 4'))
+    else:
+        num_bytes, words = _decoder(shape.language, 1, value_bytes, quantised, queries=3)
+        logits = 2 * 4 * shape.language.vocab  # as computed, and as float32 probabilities
+        stages.append(('decode', num_bytes + logits,
+                       f'{words} + logits 2 x 4 x {shape.language.vocab}'))
+    return Workspace(tuple(stages))
+
+
+def _vision(shape: ModelShape, value: int, quantised: bool) -> tuple[int, str]:
+    vision = shape.vision
+    assert vision is not None
+    patches = (shape.image_size[0] // shape.patch) * (shape.image_size[1] // shape.patch)
+    width, hidden = vision.width, vision.hidden
+    row = 12 * width + value * (5 * width + 2 * hidden)
+    words = f'12 x {width} + {value} x (5 x {width} + 2 x {hidden})'
+    if quantised:
+        row += 2 * (width + hidden)
+        words += f' + 2 x ({width} + {hidden})'
+    pixels = 3 * shape.image_size[0] * shape.image_size[1] * (4 + (value if value != 4 else 0))
+    return patches * row + pixels, f'{patches} patches x ({words}) + pixels {pixels}'
+
+
+def _decoder(stack: Stack, tokens: int, value: int, quantised: bool, *, queries: int,
+             ) -> tuple[int, str]:
+    width, hidden = stack.width, stack.hidden
+    q, kv = stack.num_heads * stack.head_dim, stack.num_kv_heads * stack.head_dim
+    floats = 12 if value == 4 else 16
+    gates = 3 if stack.gated else 2
+    row = floats * width + value * (width + queries * q + 3 * kv + gates * hidden)
+    words = (f'{floats} x {width} + {value} x ({width} + {queries} x {q} + 3 x {kv} + {gates} x '
+             f'{hidden})')
+    # Where the MLP is narrow: queries and keys as they are rotated in float32.
+    rotating = 8 * width + (4 + 2 * value) * (q + kv) + value * (q + 2 * kv)
+    if rotating > row:
+        row, words = rotating, f'8 x {width} + {4 + 2 * value} x {q + kv} + {value} x {q + 2 * kv}'
+    if quantised:
+        row += 6 * max(width, 2 * hidden)
+        words += f' + 6 x {max(width, 2 * hidden)}'
+    return (tokens * (row + _INDEX_BYTES),
+            f'{tokens} tokens x ({words} + {_INDEX_BYTES})')
