@@ -92,6 +92,8 @@ class ModelShape:
     :param denoise_steps: of one chunk; 0: actions are decoded, token by token.
     :param action_tokens: decoded for one chunk at most; 0 where actions are denoised.
     :param max_tokens: the longest sequence.
+    :param image_marks: words around one camera's image tokens.
+    :param suffix_state_tokens: tokens of state that go before the action tokens in the suffix.
     :param more_vision: further encoders that see the same patches (OpenVLA has two).
     """
 
@@ -113,6 +115,8 @@ class ModelShape:
     denoise_steps: int
     action_tokens: int
     max_tokens: int
+    image_marks: int = 0
+    suffix_state_tokens: int = 0
     more_vision: tuple[Stack, ...] = ()
 
     @property
