@@ -14,14 +14,168 @@
 
 """The shape of a model, from its checkpoint folder: config.json and headers; no tensor is loaded.
 
-What families there are, and what each is made of, is in families.py. The types are those of
-model_shape.py, which this file offers too.
+Every tensor in the files is counted once: in the portion its family has it in, in one that is not
+kept because it is tied or unused, or among those that no list here has, which count as loaded.
+The types are those of model_shape.py, which this file offers too.
 """
 
 from __future__ import annotations
 
-from robot_infer.budget.model_shape import (
-    KVGroup, ModelShape, Part, Stack, WeightGroup,
-)
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+import re
+from typing import Any
 
-__all__ = ['KVGroup', 'ModelShape', 'Part', 'Stack', 'WeightGroup']
+from robot_infer.budget.headers import Headers, read_headers, read_json_file, TensorHeader
+from robot_infer.budget.model_shape import KVGroup, ModelShape, Part, Stack, WeightGroup
+from robot_infer.budget.tensors import Blueprint, Portion
+from robot_infer.budget.vla_families import openvla, pi, smolvla
+from robot_infer.budget.vlm_families import llama, qwen2_5_vl, smolvlm
+from robot_infer.errors import CheckpointError
+
+__all__ = ['KVGroup', 'ModelShape', 'Part', 'Stack', 'WeightGroup', 'read_shape', 'weigh']
+
+# `type` of a LeRobot config.json, or `model_type` of one of transformers.
+_FAMILIES: Mapping[str, Callable[[Mapping[str, Any], str], Blueprint]] = {
+    'pi0': pi, 'pi05': pi, 'pi0_fast': pi, 'openvla': openvla, 'smolvlm': smolvlm,
+    'idefics3': smolvlm, 'llama': llama, 'qwen2_5_vl': qwen2_5_vl,
+}
+# The backbone of the published SmolVLA (config.json of HuggingFaceTB/SmolVLM2-500M-Video-Instruct).
+SMOLVLM2_500M = {
+    'scale_factor': 4,
+    'text_config': {
+        'hidden_size': 960, 'intermediate_size': 2560, 'num_hidden_layers': 32,
+        'num_attention_heads': 15, 'num_key_value_heads': 5, 'head_dim': 64, 'vocab_size': 49280,
+        'max_position_embeddings': 8192},
+    'vision_config': {
+        'hidden_size': 768, 'intermediate_size': 3072, 'num_hidden_layers': 12,
+        'num_attention_heads': 12, 'image_size': 512, 'patch_size': 16},
+}
+_BACKBONES = {'HuggingFaceTB/SmolVLM2-500M-Video-Instruct': SMOLVLM2_500M}
+_OTHER = Portion('other tensors', 'other', note='of no part that is known of this family; '
+                 'counted as if loaded')
+
+
+def read_shape(folder: Path | str) -> ModelShape:
+    """Read the shape of a checkpoint.
+
+    :raises CheckpointError: where a file is missing or lies, the family is unknown, a value of
+        config.json is missing or absurd, or config.json and weights do not belong together.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise CheckpointError(
+            f'checkpoint {folder}', expected='a folder with config.json and safetensors',
+            got='a file' if folder.exists() else 'no such folder',
+            remedy='Give the folder that holds config.json.')
+    config = read_json_file(folder / 'config.json')
+    blueprint = _blueprint(folder, config)
+    headers = read_headers(folder)
+    weights = _weights(blueprint, headers, packed='quantization_config' in config)
+    return replace(blueprint.shape, name=folder.resolve().name, weights=weights,
+                   source=f'config.json and safetensors headers in {folder}')
+
+
+def weigh(blueprint: Blueprint, bytes_per_param: int) -> ModelShape:
+    """A model as its list has it, where there are no files: each tensor in the same dtype."""
+    tensors = ((spec.portion, TensorHeader(spec.name, '', spec.shape, 0))
+               for spec in blueprint.tensors)
+    counted = ((portion, replace(one, num_bytes=one.num_params * bytes_per_param))
+               for portion, one in tensors)
+    return replace(blueprint.shape, weights=_sum(blueprint, counted))
+
+
+def _blueprint(folder: Path, config: Mapping[str, Any]) -> Blueprint:
+    where = str(folder / 'config.json')
+    kind = config.get('type', config.get('model_type'))
+    if kind == 'smolvla':
+        return smolvla(config, *_backbone(folder, config, where))
+    family = _FAMILIES.get(kind) if isinstance(kind, str) else None
+    if family is None:
+        raise CheckpointError(
+            f'type or model_type in {where}', expected=f'one of smolvla, {", ".join(_FAMILIES)}',
+            got=repr(kind), remedy='Models of other families cannot be planned.')
+    return family(config, where)
+
+
+def _backbone(
+    folder: Path, config: Mapping[str, Any], where: str,
+) -> tuple[Mapping[str, Any], str, str]:
+    """Config of a SmolVLA's language model, `where`, and where the former is from."""
+    path = folder / 'vlm' / 'config.json'
+    if path.is_file():
+        return read_json_file(path), where, str(path)
+    name = config.get('vlm_model_name')
+    if name not in _BACKBONES:
+        raise CheckpointError(
+            f'checkpoint {folder}', expected='vlm/config.json (the backbone\'s config), or '
+            f'vlm_model_name {" or ".join(_BACKBONES)}', got=f'vlm_model_name {name!r}',
+            remedy='Copy the config.json of the backbone to vlm/config.json in the folder.')
+    return _BACKBONES[name], where, f'the known config of {name}'
+
+
+def _weights(
+    blueprint: Blueprint, headers: Headers, *, packed: bool,
+) -> tuple[WeightGroup, ...]:
+    """Every tensor of the files, in groups.
+
+    :param packed: quantised by another tool: names go by module, shapes say nothing.
+    :raises CheckpointError: where a tensor is missing, or has not the shape config.json says.
+    """
+    tensors = _renamed(blueprint, headers)
+    if packed:
+        modules = {_module(spec.name): spec.portion for spec in blueprint.tensors}
+        return _sum(blueprint, ((modules.get(_module(name), _OTHER), tensor)
+                                for name, tensor in tensors.items()))
+    known = {spec.name: spec for spec in blueprint.tensors}
+    for spec in blueprint.tensors:
+        tensor = tensors.get(spec.name)
+        if tensor is None and not spec.optional:
+            raise CheckpointError(
+                f'weights {headers.path}', expected=f'a tensor {spec.name}', got='none of that '
+                f'name among {len(tensors)}', remedy='The checkpoint is of another family, or '
+                'incomplete.')
+        if tensor is not None and tensor.shape != spec.shape:
+            raise CheckpointError(
+                f'tensor {tensor.name} in {headers.path / tensor.file}',
+                expected=f'shape {spec.shape}, as config.json says', got=f'shape {tensor.shape}',
+                remedy='config.json and weights do not belong together.')
+    return _sum(blueprint, ((known[name].portion if name in known else _OTHER, tensor)
+                            for name, tensor in tensors.items()))
+
+
+def _renamed(blueprint: Blueprint, headers: Headers) -> dict[str, TensorHeader]:
+    """The tensors under the names that the family's list has."""
+    tensors: dict[str, TensorHeader] = {}
+    for tensor in headers.tensors.values():
+        name = tensor.name
+        for pattern, replacement in blueprint.renames:
+            name = re.sub(pattern, replacement, name)
+        if name in tensors:
+            raise CheckpointError(
+                f'weights {headers.path}', expected=f'one tensor {name}',
+                got=f'two: {tensors[name].name} and {tensor.name}',
+                remedy='The folder holds two checkpoints; copy one of them.')
+        tensors[name] = tensor
+    if blueprint.twins is not None:
+        first, second = blueprint.twins
+        if first not in tensors and second in tensors:
+            tensors[first] = tensors.pop(second)
+    return tensors
+
+
+def _module(name: str) -> str:
+    return name.rpartition('.')[0]
+
+
+def _sum(
+    blueprint: Blueprint, tensors: Iterable[tuple[Portion, TensorHeader]],
+) -> tuple[WeightGroup, ...]:
+    """One group for each portion that there is, in the order of the family's list."""
+    sums = {spec.portion: (0, 0) for spec in blueprint.tensors} | {_OTHER: (0, 0)}
+    for portion, tensor in tensors:
+        params, size = sums[portion]
+        sums[portion] = params + tensor.num_params, size + tensor.num_bytes
+    return tuple(WeightGroup(portion.name, portion.part, params, size, portion.kept, portion.note)
+                 for portion, (params, size) in sums.items() if size)
