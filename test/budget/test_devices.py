@@ -50,7 +50,7 @@ def test_the_table_is_as_the_csv_makes_it(make_devices):
 def test_every_device_of_the_csv_is_known_with_its_numbers():
     with (TOOLS / 'devices.csv').open(newline='') as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == len(known_devices()) == 22
+    assert len(rows) == len(known_devices()) == 23
     for row in rows:
         device = find_device(row['device'])
         assert device.bandwidth == pytest.approx(float(row['mem_bw_gb_s']) * 1e9)
