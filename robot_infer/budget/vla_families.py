@@ -261,6 +261,7 @@ _DINO = Stack('vision encoder (DINOv2)', 24, 1024, 4096, 16, 16, 64, gated=False
 _SIGLIP = Stack('vision encoder (SigLIP)', 27, 1152, 4304, 16, 16, 72, gated=False)
 _SIDE, _PATCH, _REGISTERS = 224, 14, 4
 _ACTION_TOKENS = 7
+_OPENVLA_WORDS = 64  # assumed: its question, and an instruction of some forty tokens
 _BEHIND = Portion('vision encoders, behind the second-to-last block', 'vision', kept=False,
                   note='unused: the patches are read from the second-to-last block')
 
@@ -271,11 +272,14 @@ def openvla(config: Mapping[str, Any], where: str) -> Blueprint:
     text = parse(TextSection, {**_LLAMA2_7B, **own.text_config}, f'text_config of {where}')
     language = text.stack('language', where)
     patches = (_SIDE // _PATCH) ** 2
+    fewest = patches + _OPENVLA_WORDS + _ACTION_TOKENS
+    if own.llm_max_length < fewest:
+        raise wrong(where, 'llm_max_length', f'{fewest} tokens or more', own.llm_max_length)
     shape = ModelShape(
         'OpenVLA', 'openvla', where, (), _DINO, language, None, text.kv(language, where),
         (_SIDE, _SIDE), _PATCH, patches, ('camera',),
-        max_prompt_tokens=own.llm_max_length - patches - _ACTION_TOKENS, state_tokens=0,
-        horizon=1, denoise_steps=0, action_tokens=_ACTION_TOKENS, max_tokens=own.llm_max_length,
+        max_prompt_tokens=_OPENVLA_WORDS, state_tokens=0, horizon=1,
+        denoise_steps=0, action_tokens=_ACTION_TOKENS, max_tokens=own.llm_max_length,
         more_vision=(_SIGLIP,))
     return Blueprint(shape, (*_openvla_vision(patches), *_openvla_language(shape)))
 
