@@ -60,12 +60,31 @@ class _Shape(Protocol):
     dtype: object
 
 
-def plan_pages(shape: _Shape, num_cameras: int, horizon: int, cache: CacheSettings) -> PagePlan:
-    """Lay out the budget.
+@dataclass(frozen=True)
+class PageNeed:
+    """What must fit, before it is known how much there is.
+
+    num_blocks: pages without which a step could fail; words: of one page.
+    """
+
+    num_blocks: int
+    prefix_blocks: int
+    suffix_blocks: int
+    block_bytes: int
+    embedding_bytes: int
+    words: str
+
+    @property
+    def num_bytes(self) -> int:
+        """The smallest `cache.budget_bytes`."""
+        return self.num_blocks * self.block_bytes + self.embedding_bytes
+
+
+def need_pages(shape: _Shape, num_cameras: int, horizon: int, cache: CacheSettings) -> PageNeed:
+    """Count the pages that every step needs.
 
     :param shape: of a policy's prefix (policies.base.PrefixShape).
     :raises ConfigError: where `cache.kv_format` is not for heads of this policy's size.
-    :raises BudgetError: where `cache.budget_bytes` is too small, with the arithmetic.
     """
     value_bytes = shape.dtype.itemsize  # type: ignore[attr-defined]
     page = cache.page_tokens
@@ -73,29 +92,45 @@ def plan_pages(shape: _Shape, num_cameras: int, horizon: int, cache: CacheSettin
     block_bytes = shape.num_planes * 2 * page * shape.num_kv_heads * head_bytes
     prefix_blocks = math.ceil(shape.max_prefix / page)
     suffix_blocks = math.ceil(horizon / page) + 1
-    needed = LIVE_PREFIXES * (prefix_blocks + 1) + suffix_blocks
-    embedding_bytes = (num_cameras * cache.embeddings_per_camera * shape.image_tokens
-                       * shape.width * value_bytes)
-    num_blocks = (cache.budget_bytes - embedding_bytes) // block_bytes
-    per_block = (f'{shape.num_planes} planes x 2 x {page} tokens x {shape.num_kv_heads} heads x '
-                 f'{head_words} = {block_bytes} bytes a page')
+    return PageNeed(
+        num_blocks=LIVE_PREFIXES * (prefix_blocks + 1) + suffix_blocks,
+        prefix_blocks=prefix_blocks, suffix_blocks=suffix_blocks, block_bytes=block_bytes,
+        embedding_bytes=(num_cameras * cache.embeddings_per_camera * shape.image_tokens
+                         * shape.width * value_bytes),
+        words=f'{shape.num_planes} planes x 2 x {page} tokens x {shape.num_kv_heads} heads x '
+              f'{head_words} = {block_bytes} bytes a page')
+
+
+def plan_pages(shape: _Shape, num_cameras: int, horizon: int, cache: CacheSettings) -> PagePlan:
+    """Lay out the budget.
+
+    :param shape: of a policy's prefix (policies.base.PrefixShape).
+    :raises ConfigError: where `cache.kv_format` is not for heads of this policy's size.
+    :raises BudgetError: where `cache.budget_bytes` is too small, with the arithmetic.
+    """
+    need = need_pages(shape, num_cameras, horizon, cache)
+    num_blocks = (cache.budget_bytes - need.embedding_bytes) // need.block_bytes
     embeddings = (f'{num_cameras} cameras x {cache.embeddings_per_camera} frames x '
-                  f'{shape.image_tokens} tokens x {shape.width} x {value_bytes} bytes')
-    if num_blocks < needed:
-        total = needed * block_bytes + embedding_bytes
+                  f'{shape.image_tokens} tokens x {shape.width} x '
+                  f'{shape.dtype.itemsize} bytes')  # type: ignore[attr-defined]
+    if num_blocks < need.num_blocks:
         raise BudgetError(
-            'parameter cache.budget_bytes', expected=f'at least {total} bytes: '
-            f'{LIVE_PREFIXES} prefixes of {shape.max_prefix} tokens = {prefix_blocks} + 1 pages '
-            f'each, {suffix_blocks} pages for {horizon} action tokens, so {needed} pages; '
-            f'{per_block}; and {embedding_bytes} bytes of embeddings ({embeddings})',
-            got=f'{cache.budget_bytes} bytes', remedy='Raise the budget, or lower '
-            'cache.page_tokens or cache.embeddings_per_camera, or use policy.dtype bf16 or '
-            'cache.kv_format int8.')
+            'parameter cache.budget_bytes', expected=f'at least {need.num_bytes} bytes: '
+            f'{LIVE_PREFIXES} prefixes of {shape.max_prefix} tokens = {need.prefix_blocks} + 1 '
+            f'pages each, {need.suffix_blocks} pages for {horizon} action tokens, so '
+            f'{need.num_blocks} pages; {need.words}; and {need.embedding_bytes} bytes of '
+            f'embeddings ({embeddings})', got=f'{cache.budget_bytes} bytes',
+            remedy='Raise the budget, or lower cache.page_tokens or cache.embeddings_per_camera, '
+            'or use policy.dtype bf16 or cache.kv_format int8.')
     return PagePlan(
-        num_blocks=num_blocks, blocks_per_sequence=prefix_blocks + 1 + suffix_blocks,
+        num_blocks=num_blocks,
+        blocks_per_sequence=need.prefix_blocks + 1 + need.suffix_blocks,
         lines=(
-            MemoryLine('pages', num_blocks * block_bytes, f'{num_blocks} pages; {per_block}'),
-            MemoryLine('image embeddings', embedding_bytes, embeddings)))
+            MemoryLine('pages', num_blocks * need.block_bytes, f'{num_blocks} pages; '
+                       f'{need.words}', kind='kv'),
+            MemoryLine('image embeddings', need.embedding_bytes, embeddings, kind='embeddings',
+                       per_camera=(need.embedding_bytes // num_cameras,) * num_cameras
+                       if num_cameras else ())))
 
 
 def _head_bytes(kv_format: str, head_dim: int, value_bytes: int) -> tuple[int, str]:
