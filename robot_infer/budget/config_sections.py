@@ -64,8 +64,8 @@ def parse(kind: type[_Kind], values: Mapping[str, Any], where: str) -> _Kind:
 def wrong(where: str, key: str, expected: str, got: object) -> CheckpointError:
     """The error for the value of a key."""
     return CheckpointError(
-        f'{key} in {where}', expected=expected, got=str(got), remedy='Copy the file again from its '
-        'source, or correct it there.')
+        f'{key} in {where}', expected=expected, got=str(got),
+        remedy='Copy the file again from its source, or correct it there.')
 
 
 class TextSection(Section):

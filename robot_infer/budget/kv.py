@@ -17,9 +17,9 @@
     bytes of a token = layers x 2 (K and V) x KV heads x (values of a head + their scales)
 
 KV heads, never query heads: MHA has as many of both, GQA fewer, MQA one. Layers that cache alike
-are one KVGroup; a sliding-window layer keeps its newest tokens only; what an action expert projects
-anew from cached keys and values, for its cross-attention, is a group of its own. Memory is taken by
-whole pages.
+are one KVGroup; a sliding-window layer keeps its newest tokens only; what an action expert
+projects anew from cached keys and values, for its cross-attention, is a group of its own. Memory
+is taken by whole pages.
 
 Across GPUs (tensor parallelism) heads are divided, and where there are more GPUs than heads each
 head is held several times: a token then takes no less memory per GPU, however many there are.

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from robot_infer.budget.model_shape import ModelShape
-from robot_infer.budget.shapes import read_shape, SMOLVLM2_500M, weigh
+from robot_infer.budget.shapes import SMOLVLM2_500M, read_shape, weigh
 from robot_infer.budget.vla_families import openvla, pi, smolvla
 from robot_infer.budget.vlm_families import llama, qwen2_5_vl, smolvlm
 from robot_infer.errors import ConfigError

@@ -27,7 +27,7 @@ from pathlib import Path
 import re
 from typing import Any
 
-from robot_infer.budget.headers import Headers, read_headers, read_json_file, TensorHeader
+from robot_infer.budget.headers import Headers, TensorHeader, read_headers, read_json_file
 from robot_infer.budget.model_shape import KVGroup, ModelShape, Part, Stack, WeightGroup
 from robot_infer.budget.tensors import Blueprint, Portion
 from robot_infer.budget.vla_families import openvla, pi, smolvla
@@ -41,7 +41,8 @@ _FAMILIES: Mapping[str, Callable[[Mapping[str, Any], str], Blueprint]] = {
     'pi0': pi, 'pi05': pi, 'pi0_fast': pi, 'openvla': openvla, 'smolvlm': smolvlm,
     'idefics3': smolvlm, 'llama': llama, 'qwen2_5_vl': qwen2_5_vl,
 }
-# The backbone of the published SmolVLA (config.json of HuggingFaceTB/SmolVLM2-500M-Video-Instruct).
+# The backbone of the published SmolVLA: config.json of
+# HuggingFaceTB/SmolVLM2-500M-Video-Instruct.
 SMOLVLM2_500M = {
     'scale_factor': 4,
     'text_config': {

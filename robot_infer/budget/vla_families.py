@@ -24,12 +24,30 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from robot_infer.budget.config_sections import (
-    OpenVLASection, parse, PiSection, SiglipSection, SmolVLASection, TextSection, wrong,
+    OpenVLASection,
+    PiSection,
+    SiglipSection,
+    SmolVLASection,
+    TextSection,
+    parse,
+    wrong,
 )
 from robot_infer.budget.model_shape import KVGroup, ModelShape, Stack
 from robot_infer.budget.tensors import (
-    beyond_keys_and_values, Blueprint, decoder_layer, decoder_layers, keys_and_values, layer_norm,
-    linear, Portion, rms_norm, siglip, specs, tensor, TensorSpec, timm_block,
+    Blueprint,
+    Portion,
+    TensorSpec,
+    beyond_keys_and_values,
+    decoder_layer,
+    decoder_layers,
+    keys_and_values,
+    layer_norm,
+    linear,
+    rms_norm,
+    siglip,
+    specs,
+    tensor,
+    timm_block,
 )
 
 _VISION = Portion('vision encoder', 'vision')

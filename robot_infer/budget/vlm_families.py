@@ -23,12 +23,25 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from robot_infer.budget.config_sections import (
-    parse, QwenVisionSection, SiglipSection, TextSection, VLMSection, wrong,
+    QwenVisionSection,
+    SiglipSection,
+    TextSection,
+    VLMSection,
+    parse,
+    wrong,
 )
 from robot_infer.budget.model_shape import KVGroup, ModelShape, Stack
 from robot_infer.budget.tensors import (
-    Blueprint, decoder_layers, linear, Portion, qwen_vision_block, rms_norm, siglip, specs, tensor,
+    Blueprint,
+    Portion,
     TensorSpec,
+    decoder_layers,
+    linear,
+    qwen_vision_block,
+    rms_norm,
+    siglip,
+    specs,
+    tensor,
 )
 
 ASSUMED_PROMPT, ASSUMED_DECODED = 512, 64  # tokens of one step
