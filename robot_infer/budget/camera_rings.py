@@ -27,7 +27,7 @@ import math
 from robot_infer.budget.lines import Basis, MemoryLine
 from robot_infer.errors import ConfigError
 
-# Bytes of a pixel, as sensor_msgs names the encodings; nv12 and nv21 have a half-size colour plane.
+# Bytes of a pixel, by the names of sensor_msgs; nv12 and nv21 have a half-size colour plane.
 BYTES_PER_PIXEL = {
     'rgb8': 3.0, 'bgr8': 3.0, 'rgba8': 4.0, 'bgra8': 4.0, 'mono8': 1.0, 'mono16': 2.0,
     'rgb16': 6.0, 'bgr16': 6.0, 'rgba16': 8.0, 'bgra16': 8.0, 'yuv422': 2.0, 'yuv422_yuy2': 2.0,

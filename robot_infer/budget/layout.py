@@ -156,12 +156,17 @@ def page_need(shape: ModelShape, config: Config, num_cameras: int) -> PageNeed:
     return need_pages(numbers, num_cameras, suffix_tokens(shape, config), config.cache)
 
 
-def lay_out(shape: ModelShape, config: Config, device: Device, facts: Facts) -> Layout:
+def lay_out(
+    shape: ModelShape, config: Config, device: Device, facts: Facts, *, offered: bool = True,
+) -> Layout:
     """All allocations of a model with these settings on this device.
 
+    :param offered: refuse settings that this version does not run on this device.
     :raises ConfigError: where the settings do not go together with model or device.
     :raises BudgetError: where cache.budget_bytes is too small, or larger than the machine.
     """
+    if offered:
+        _refuse_what_is_not_offered(config, device)
     _check(shape, config, device)
     cameras = shape.cameras if facts.cameras is None else facts.cameras
     numbers = prefix_numbers(shape, len(cameras), VALUE_BYTES[config.policy.dtype])
@@ -224,7 +229,8 @@ def _reserve(device: Device, facts: Facts) -> tuple[int, str]:
     if device.available_bytes is not None:
         return 0, 'what runs now is not in what is available'
     if device.unified or not is_gpu(device):
-        return UNIFIED_RESERVE_BYTES, 'operating system, desktop and other nodes; 0.6 to 2.8 GiB seen'
+        return UNIFIED_RESERVE_BYTES, ('operating system, desktop and other nodes; 0.6 to 2.8 GiB '
+                                       'were seen on idle Jetsons')
     return DISCRETE_RESERVE_BYTES, 'desktop and other processes on the GPU'
 
 
@@ -246,12 +252,21 @@ def _action_width(tensors: Shapes | None) -> int:
 
 
 def _check(shape: ModelShape, config: Config, device: Device) -> None:
-    """Refuse what the engine would refuse, before anything is counted."""
-    policy, cache = config.policy, config.cache
-    if policy.horizon > shape.horizon > 0:
+    """Refuse what no device could run, before anything is counted."""
+    if config.policy.horizon > shape.horizon > 0:
         raise CheckpointError(
             'parameter policy.horizon', expected=f'at most the model\'s {shape.horizon}',
-            got=str(policy.horizon), remedy='0 takes the model\'s own.')
+            got=str(config.policy.horizon), remedy='0 takes the model\'s own.')
+    num_bytes = config.cache.budget_bytes
+    if num_bytes > device.total_bytes:
+        raise BudgetError(
+            'parameter cache.budget_bytes', expected=f'at most {device.total_bytes} bytes, all '
+            f'that {device.name} has', got=f'{num_bytes} bytes',
+            remedy='Lower the budget: it is for pages and image embeddings alone.')
+
+
+def _refuse_what_is_not_offered(config: Config, device: Device) -> None:
+    policy, cache = config.policy, config.cache
     if policy.weights != 'as_loaded' and is_gpu(device):
         raise ConfigError(
             'parameter policy.weights', expected=f'as_loaded on {device.name}: int8 and int4 '
@@ -262,11 +277,6 @@ def _check(shape: ModelShape, config: Config, device: Device) -> None:
             'parameter cache.kv_format', expected=f'auto, int8 or int4 on {device.name}: fp8 is '
             f'for GPUs from sm_{_FP8_FROM_SM} on', got=f'fp8 on sm_{device.sm}',
             remedy='Use int8.')
-    if cache.budget_bytes > device.total_bytes:
-        raise BudgetError(
-            'parameter cache.budget_bytes', expected=f'at most {device.total_bytes} bytes, all '
-            f'that {device.name} has', got=f'{cache.budget_bytes} bytes',
-            remedy='Lower the budget: it is for pages and image embeddings alone.')
 
 
 def with_budget(config: Config, num_bytes: int) -> Config:

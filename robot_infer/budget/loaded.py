@@ -16,8 +16,8 @@
 
 What lives here: the arithmetic of models/smolvla.py, models/projections.py and models/linear.py,
 from names and shapes of tensors alone. Norms and what leads into and out of state and actions are
-float32, projections are in policy.dtype or in 8 or 4 bits, constants of the action head are folded,
-and a large weight of an x86 CPU lies in oneDNN's blocks, whose edges are padded.
+float32, projections are in policy.dtype or in 8 or 4 bits, constants of the action head are
+folded, and a large weight of an x86 CPU lies in oneDNN's blocks, whose edges are padded.
 What does not: models that this engine does not run; of those the parameters are counted.
 """
 

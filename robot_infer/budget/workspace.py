@@ -20,9 +20,9 @@ bytes of a value in the dtype of the projections; the residual and the norms are
 
     vision, at the GELU       x, the x it came from and its norm (4 w each); patches, qkv and
                               attended (v 5 w); the MLP before and after the GELU (v 2 h)
-    decoder, at the end       x twice, and their sum (4 w each); the MLP's result (v w), and that in
-                              float32 where v is not 4 (4 w); attended, rotated and projected heads
-                              (v (3 q + 3 kv)); gate, up and silu(gate) (v 3 h)
+    decoder, at the end       x twice, and their sum (4 w each); the MLP's result (v w), and that
+                              in float32 where v is not 4 (4 w); attended, rotated and projected
+                              heads (v (3 q + 3 kv)); gate, up and silu(gate) (v 3 h)
     denoise                   as a decoder, with the queries of one layer more, and the noisy
                               actions after every step
 
