@@ -21,8 +21,9 @@ they are needed, the least recently used first:
                       + one copied page of the prefix being read
                       + older prefixes, each in whole pages
 
-So of N pages, with p for a prefix and s for the longest suffix, 1 + (N - p - 2 - s) // p prefixes
-can still be found after a step. In a causal model another instruction over the same frames costs
+The page that a step copies is let go before the others of its prefix, and so is given up one step
+before them. So of N pages, with p for a prefix and s for the longest suffix, (N - p - s - 1) // p
+prefixes can still be found after a step, and one at least. In a causal model another instruction over the same frames costs
 the pages of its words alone; where images and words see each other, a whole prefix.
 """
 
@@ -42,7 +43,7 @@ _BIDIRECTIONAL = {'smolvla', 'pi0', 'pi05', 'pi0fast'}
 class History:
     """What can be found again.
 
-    :param prefixes: sets of frames with their words, the newest included.
+    :param prefixes: sets of frames with their words, the newest included; at least so many.
     :param seconds: from the oldest of these frames to now.
     :param instructions: that can be held over the newest frames, were there no other frames.
     :param embeddings_per_camera: encoded frames that are kept beside the pages.
@@ -94,12 +95,12 @@ def history(
         raise BudgetError('pages', expected=f'at least {pages + 2 + suffix} for one step: '
                           f'{pages} of the prefix, {suffix} of the suffix, 2 copied',
                           got=str(num_blocks), remedy='Raise cache.budget_bytes.')
-    prefixes = 1 + older // pages
+    prefixes = max(1, (older + 1) // pages)
     new_hz = min(inference_rate_hz, camera_rate_hz + instruction_rate_hz)
     words = pages if shape.family in _BIDIRECTIONAL else pages - image // page_tokens
     return History(
         prefixes=prefixes, prefix_pages=pages, seconds=prefixes / new_hz,
-        instructions=1 + older // max(1, words), embeddings_per_camera=embeddings_per_camera,
+        instructions=max(1, (older + 1) // max(1, words)), embeddings_per_camera=embeddings_per_camera,
         embedding_seconds=embeddings_per_camera / min(inference_rate_hz, camera_rate_hz))
 
 

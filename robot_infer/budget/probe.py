@@ -18,8 +18,10 @@
     unified  min(CUDA total, MemAvailable) - reserve: what CUDA calls free is without page cache
     CPU      MemAvailable; bandwidth and rates are measured, as no data sheet has them
 
-`measure_efficiency` replaces the usual efficiency by a measured one. torch is imported where a
-machine is asked, and nowhere else in this room.
+`measure_efficiency` replaces the usual efficiency by a measured one, of products as a step has
+them: one row over a weight that no cache holds (memory), the rows of two cameras (compute), and
+one so small that its launch is all (launch; one by one, without a CUDA graph). torch is imported
+where a machine is asked, and nowhere else in this room.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ _ALIKE = 0.07  # memory of the same chip differs by no more: ECC, carve-outs
 _CPU_COPY_BYTES, _GPU_COPY_BYTES = 64 * 2 ** 20, 512 * 2 ** 20  # larger than any cache
 _CPU_SIDE, _GPU_SIDE = 768, 4096  # of the matrices that are multiplied
 _SECONDS = 0.25  # for each measurement
-_LAUNCHES = 200
+_ROWS = 128  # two cameras of 64 tokens
+_VALUE_BYTES = {'fp32': 4, 'fp16': 2}
 
 
 def probe(device_name: str = 'auto', *, reserve_bytes: int = 0, threads: int = 0) -> Device:
@@ -71,7 +74,7 @@ def measure_efficiency(
     device: Device, device_name: str = 'auto', *, maths: Literal['fp32', 'fp16'] = 'fp16',
     threads: int = 0, seconds: float = _SECONDS,
 ) -> Efficiency:
-    """What this machine reaches of a device's figures, in about three times `seconds`.
+    """What products reach of a device's figures on this machine, in about a second.
 
     :param device: this machine, as `probe` or the table has it.
     :param maths: the format that the model is computed in.
@@ -82,11 +85,17 @@ def measure_efficiency(
         raise ConfigError(f'device {device.name!r}', expected=f'a rate for {maths}, to which the '
                           'measured one is compared', got=', '.join(device.rates) or 'none',
                           remedy='Give its rate, or leave the self-test out.')
-    bandwidth, rates = _measure(where, threads, seconds)
+    on_cpu = where.type == 'cpu'
+    wide, side = (_CPU_SIDE * 8, _CPU_SIDE) if on_cpu else (_GPU_SIDE * 8, _GPU_SIDE)
+    with _threads(threads if on_cpu else 0):
+        streamed = _product_s(where, 1, (wide, wide // 2), maths, seconds)
+        computed = _product_s(where, _ROWS, (side * 4, side), maths, seconds)
+        launch_s = _product_s(where, 1, (64, 64), maths, seconds)
+    reached = wide * wide // 2 * _VALUE_BYTES[maths] / streamed, 8.0 * _ROWS * side ** 2 / computed
     return Efficiency(
-        compute=min(1.0, rates[maths] / device.rates[maths]),
-        memory=min(1.0, bandwidth / device.bandwidth), launch_s=_launch_s(where, threads),
-        source=f'self-test: {rates[maths] / TERA:.3g} TFLOP/s {maths}, {bandwidth / GB:.3g} GB/s')
+        compute=min(1.0, reached[1] / device.rates[maths]),
+        memory=min(1.0, reached[0] / device.bandwidth), launch_s=min(1.0, launch_s),
+        source=f'self-test: {reached[1] / TERA:.3g} TFLOP/s {maths}, {reached[0] / GB:.3g} GB/s')
 
 
 def match_cuda(sm: int, num_sms: int, total_bytes: int) -> tuple[Device | None, str]:
@@ -161,6 +170,7 @@ def available_unified(total_bytes: int, available_bytes: int, reserve_bytes: int
 def _probe_cpu(reserve_bytes: int, threads: int) -> Device:
     import torch
     memory = psutil.virtual_memory()
+    available = available_unified(memory.total, memory.available, reserve_bytes)
     count = threads or _default_threads()
     bandwidth, rates = _measure(torch.device('cpu'), count, _SECONDS)
     return Device(
@@ -168,21 +178,19 @@ def _probe_cpu(reserve_bytes: int, threads: int) -> Device:
         total_basis='MemTotal', bandwidth=bandwidth, rates=MappingProxyType(rates), num_sms=None,
         source='/proc/meminfo; bandwidth and rates measured',
         note=f'a copy of {_CPU_COPY_BYTES / GIB:.3f} GiB, products of {_CPU_SIDE} x {_CPU_SIDE}',
-        available_bytes=available_unified(memory.total, memory.available, reserve_bytes),
-        measured=True)
+        available_bytes=available, measured=True)
 
 
 def _measure(
     device: torch.device, threads: int, seconds: float,
 ) -> tuple[float, dict[str, float]]:
     """Bytes a second of a copy, read and written; operations a second of large products."""
-    import torch
     on_cpu = device.type == 'cpu'
     num_bytes, side = (_CPU_COPY_BYTES, _CPU_SIDE) if on_cpu else (_GPU_COPY_BYTES, _GPU_SIDE)
-    with _threads(threads if on_cpu else 0), torch.inference_mode():
+    with _threads(threads if on_cpu else 0):
         return _copy_rate(device, num_bytes, seconds), {
-            name: _product_rate(device, side, dtype, seconds)
-            for name, dtype in (('fp32', torch.float32), ('fp16', torch.bfloat16))}
+            maths: 2.0 * side ** 3 / _product_s(device, side, (side, side), maths, seconds)
+            for maths in _VALUE_BYTES}
 
 
 def _copy_rate(device: torch.device, num_bytes: int, seconds: float) -> float:
@@ -192,25 +200,16 @@ def _copy_rate(device: torch.device, num_bytes: int, seconds: float) -> float:
     return 2 * num_bytes / _best_s(lambda: target.copy_(source), device, seconds)
 
 
-def _product_rate(
-    device: torch.device, side: int, dtype: torch.dtype, seconds: float,
+def _product_s(
+    device: torch.device, rows: int, weight: tuple[int, int], maths: str, seconds: float,
 ) -> float:
+    """Seconds of rows times a weight of (outs, ins)."""
     import torch
-    a, b, out = (torch.ones(side, side, dtype=dtype, device=device) for _ in range(3))
-    return 2.0 * side ** 3 / _best_s(lambda: torch.mm(a, b, out=out), device, seconds)
-
-
-def _launch_s(device: torch.device, threads: int) -> float:
-    """Seconds from one small operation to the next, when nothing else is to be done."""
-    import torch
-    x = torch.ones(64, device=device)
-
-    def many() -> None:
-        for _ in range(_LAUNCHES):
-            x.add_(1.0)
-
-    with _threads(threads if device.type == 'cpu' else 0), torch.inference_mode():
-        return _best_s(many, device, _SECONDS) / _LAUNCHES
+    dtype = torch.float32 if maths == 'fp32' else torch.bfloat16
+    with torch.inference_mode():
+        matrix = torch.ones(weight, dtype=dtype, device=device)
+        x = torch.ones(rows, weight[1], dtype=dtype, device=device)
+        return _best_s(lambda: torch.nn.functional.linear(x, matrix), device, seconds)
 
 
 def _best_s(run: Callable[[], Any], device: torch.device, seconds: float) -> float:
