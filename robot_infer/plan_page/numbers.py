@@ -21,7 +21,7 @@ held against. The formulas themselves are those of budget/kv.py and budget/pages
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 import math
 from typing import Any
 
@@ -29,8 +29,8 @@ from robot_infer.budget.kv import FORMATS, KVFormat, bytes_per_token, kv_bytes
 from robot_infer.budget.model_shape import KVGroup
 from robot_infer.budget.pages import LIVE_PREFIXES
 from robot_infer.errors import ConfigError
-
-Json = Mapping[str, Any]
+from robot_infer.plan_page.workspaces import KIND as WORKSPACE
+from robot_infer.plan_page.workspaces import Json, shape_of, workspace_lines
 
 _KV_NAMES = ('pages', 'KV pages')
 _MOST_CAMERAS = 8
@@ -51,10 +51,42 @@ class Choice:
 
 
 @dataclass(frozen=True)
+class PageLine:
+    """A line of the plan, and how it depends on the number of cameras.
+
+    :param counts: against what is usable.
+    :param per_camera: bytes of it that each takes; one more takes as much as the last.
+    :param by_cameras: bytes of it, by number of cameras, where it is no sum over them.
+    """
+
+    name: str
+    num_bytes: int
+    arithmetic: str
+    basis: str
+    counts: bool
+    is_kv: bool = False
+    per_camera: tuple[int, ...] = ()
+    by_cameras: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def base_bytes(self) -> int:
+        """Without any camera's."""
+        return self.num_bytes - sum(self.per_camera)
+
+    def with_cameras(self, cameras: int) -> int:
+        """Bytes of it with so many."""
+        if self.by_cameras:
+            return self.by_cameras[cameras]
+        more = max(0, cameras - len(self.per_camera))
+        last = self.per_camera[-1] if self.per_camera else 0
+        return self.base_bytes + sum(self.per_camera[:cameras]) + more * last
+
+
+@dataclass(frozen=True)
 class Numbers:
     """What the page says of a choice.
 
-    :param line_bytes: of each line of the plan, in its order.
+    :param line_bytes: of each of `page_lines`, in their order.
     :param num_bytes: of those lines that count against `usable_bytes`.
     :param min_pages: without which the longest prefix could not be filled while another is read.
     :param prefixes: of the longest kind that the pages hold, whole.
@@ -85,27 +117,43 @@ def planned(plan: Json) -> Choice:
 
 def recompute(plan: Json, choice: Choice) -> Numbers:
     """The numbers of a choice."""
-    groups = _with_heads(_groups(plan), choice.kv_heads)
+    groups, lines = _with_heads(_groups(plan), choice.kv_heads), page_lines(plan)
     page = plan['settings']['page_tokens']
     tokens = choice.num_pages * page
     line_bytes = tuple(
-        kv_bytes(groups, tokens, choice.kv_format, page) if line is kv_line(plan)
-        else _camera_bytes(line, choice.cameras) for line in plan['lines'])
-    shape = plan['shape']
-    prefix = (choice.cameras * _camera_tokens(shape) + shape['max_prompt_tokens']
-              + shape['state_tokens'])
+        kv_bytes(groups, tokens, choice.kv_format, page) if line.is_kv
+        else line.with_cameras(choice.cameras) for line in lines)
+    shape = shape_of(plan)
+    prefix = shape.prefix_tokens(choice.cameras)
     prefix_pages = math.ceil(prefix / page)
     token_bytes = sum(bytes_per_token(group, choice.kv_format) for group in groups)
     return Numbers(
         line_bytes=line_bytes,
-        num_bytes=sum(one for one, line in zip(line_bytes, plan['lines']) if counts(plan, line)),
+        num_bytes=sum(one for one, line in zip(line_bytes, lines) if line.counts),
         usable_bytes=plan['usable_bytes'], token_bytes=token_bytes, page_bytes=page * token_bytes,
         tokens=tokens, prefix_tokens=prefix,
-        min_pages=LIVE_PREFIXES * (prefix_pages + 1) + math.ceil(_suffix_tokens(shape) / page) + 1,
+        min_pages=LIVE_PREFIXES * (prefix_pages + 1) + _suffix_pages(plan),
         prefixes=choice.num_pages // max(1, prefix_pages))
 
 
-def counts(plan: Json, line: Json) -> bool:
+def page_lines(plan: Json) -> tuple[PageLine, ...]:
+    """The lines of a plan; and those workspaces that would be lines with other cameras."""
+    planned_cameras, stops = _planned_cameras(plan), _camera_stops(plan)
+    is_kind = any(line.get('kind') == WORKSPACE for line in plan['lines'])
+    tables = workspace_lines(plan, planned_cameras, stops) if is_kind else {}
+    found = [PageLine(
+        name=line['name'], num_bytes=line['num_bytes'], arithmetic=line['arithmetic'],
+        basis=line['basis'], counts=_counts(plan, line), is_kv=line is kv_line(plan),
+        per_camera=tuple(line.get('per_camera') or ()),
+        by_cameras=dict(zip(stops, tables.pop(line['name'])))
+        if line.get('kind') == WORKSPACE else {}) for line in plan['lines']]
+    return (*found, *(
+        PageLine(name, 0, 'within the workspaces of the stages before it', 'bound', counts=True,
+                 by_cameras=dict(zip(stops, table)))
+        for name, table in tables.items() if any(table)))
+
+
+def _counts(plan: Json, line: Json) -> bool:
     """Does a line count against what is usable? Where there is one memory, all do."""
     device = plan['device']
     return device['unified'] or device['sm'] is None or line['place'] == 'device'
@@ -121,24 +169,23 @@ def kv_line(plan: Json) -> Json:
 
 def page_data(plan: Json) -> dict[str, Any]:
     """What page.js works with: lines, groups of layers, and the stops of the sliders."""
-    choice, groups, shape = planned(plan), _groups(plan), plan['shape']
+    choice, groups, shape = planned(plan), _groups(plan), shape_of(plan)
     formats = _formats(groups)
     return {
         'usable': plan['usable_bytes'],
         'lines': [{
-            'name': line['name'], 'kv': line is kv_line(plan), 'counts': counts(plan, line),
-            'bytes': line['num_bytes'],
-            'base': line['num_bytes'] - sum(line.get('per_camera') or ()),
-            'perCamera': list(line.get('per_camera') or ())} for line in plan['lines']],
+            'name': line.name, 'kv': line.is_kv, 'counts': line.counts, 'bytes': line.num_bytes,
+            'base': line.base_bytes, 'perCamera': line.per_camera,
+            'byCameras': list(line.by_cameras.values())} for line in page_lines(plan)],
         'groups': [{
             'layers': group.num_layers, 'heads': group.num_kv_heads, 'window': group.window,
             'headBytes': [FORMATS[name].head_bytes(group.head_dim) for name in formats]}
             for group in groups],
-        'queryHeads': shape['language']['num_heads'],
+        'queryHeads': shape.language.num_heads,
         'pageTokens': plan['settings']['page_tokens'],
-        'cameraTokens': _camera_tokens(shape),
-        'otherTokens': shape['max_prompt_tokens'] + shape['state_tokens'],
-        'suffixTokens': _suffix_tokens(shape), 'livePrefixes': LIVE_PREFIXES,
+        'cameraTokens': shape.prefix_tokens(1) - shape.prefix_tokens(0),
+        'otherTokens': shape.prefix_tokens(0),
+        'suffixPages': _suffix_pages(plan), 'livePrefixes': LIVE_PREFIXES,
         'stops': {
             'format': formats, 'heads': _head_stops(plan), 'pages': _page_stops(plan),
             'cameras': _camera_stops(plan)},
@@ -163,7 +210,7 @@ def size(num_bytes: int) -> str:
 
 
 def _groups(plan: Json) -> tuple[KVGroup, ...]:
-    return tuple(KVGroup(**group) for group in plan['shape']['kv'])
+    return shape_of(plan).kv
 
 
 def _with_heads(groups: Sequence[KVGroup], heads: int) -> tuple[KVGroup, ...]:
@@ -172,27 +219,16 @@ def _with_heads(groups: Sequence[KVGroup], heads: int) -> tuple[KVGroup, ...]:
                  for group in groups)
 
 
-def _camera_tokens(shape: Json) -> int:
-    return shape['image_tokens'] + shape['image_marks']
-
-
-def _suffix_tokens(shape: Json) -> int:
-    """Of what is denoised together, or decoded one by one (ModelShape.suffix_tokens)."""
-    return shape['suffix_state_tokens'] + shape[
-        'horizon' if shape['denoise_steps'] else 'action_tokens']
+def _suffix_pages(plan: Json) -> int:
+    """What every step needs beside the prefixes; the horizon is configured."""
+    settings = plan['settings']
+    prefix = shape_of(plan).prefix_tokens(_planned_cameras(plan))
+    return settings['least_pages'] - LIVE_PREFIXES * (
+        math.ceil(prefix / settings['page_tokens']) + 1)
 
 
 def _planned_cameras(plan: Json) -> int:
-    return plan['settings'].get('num_cameras', len(plan['shape']['cameras']))
-
-
-def _camera_bytes(line: Json, cameras: int) -> int:
-    """Bytes of a line with so many cameras; those beyond the planned are as the last planned."""
-    each = line.get('per_camera') or ()
-    if not each:
-        return line['num_bytes']
-    more = max(0, cameras - len(each))
-    return line['num_bytes'] - sum(each[cameras:]) + more * each[-1]
+    return len(plan['settings']['cameras'])
 
 
 def _formats(groups: Sequence[KVGroup]) -> list[str]:
@@ -225,6 +261,6 @@ def _page_stops(plan: Json) -> list[int]:
 
 def _camera_stops(plan: Json) -> list[int]:
     planned_cameras = _planned_cameras(plan)
-    if not _camera_tokens(plan['shape']) and not planned_cameras:
+    if not plan['shape']['image_tokens'] and not planned_cameras:
         return [0]
     return list(range(min(1, planned_cameras), max(_MOST_CAMERAS, planned_cameras) + 1))

@@ -43,7 +43,9 @@ function kvBytes(tokens, choice) {
     plan.pageTokens * tokenBytesOfGroup(group, choice), 0);
 }
 
-function cameraBytes(line, cameras) {
+function cameraBytes(line, choice) {
+  if (line.byCameras.length) return line.byCameras[choice.cameras];
+  const cameras = plan.stops.cameras[choice.cameras];
   const each = line.perCamera;
   if (!each.length) return line.base;
   const more = Math.max(0, cameras - each.length);
@@ -55,14 +57,14 @@ function recompute(choice) {
   const pages = plan.stops.pages[choice.pages], cameras = plan.stops.cameras[choice.cameras];
   const tokens = pages * plan.pageTokens;
   const lines = plan.lines.map(
-    line => line.kv ? kvBytes(tokens, choice) : cameraBytes(line, cameras));
+    line => line.kv ? kvBytes(tokens, choice) : cameraBytes(line, choice));
   const prefixTokens = cameras * plan.cameraTokens + plan.otherTokens;
   const prefixPages = ceilDiv(prefixTokens, plan.pageTokens);
   const tokenBytes = plan.groups.reduce((sum, one) => sum + tokenBytesOfGroup(one, choice), 0);
   return {
     lines, pages, tokens, prefixTokens, tokenBytes, pageBytes: tokenBytes * plan.pageTokens,
     bytes: lines.reduce((sum, one, k) => sum + (plan.lines[k].counts ? one : 0), 0),
-    minPages: plan.livePrefixes * (prefixPages + 1) + ceilDiv(plan.suffixTokens, plan.pageTokens) + 1,
+    minPages: plan.livePrefixes * (prefixPages + 1) + plan.suffixPages,
     prefixes: Math.floor(pages / Math.max(1, prefixPages)),
   };
 }

@@ -16,19 +16,18 @@
 
 `render(plan)` takes what `Plan.to_json()` gives. What the page needs of it:
 
-    shape         dataclasses.asdict(ModelShape): name, kv (name, num_layers, num_kv_heads,
-                  head_dim, window), language (num_heads), image_tokens, image_marks, cameras,
-                  max_prompt_tokens, state_tokens, suffix_state_tokens, horizon, denoise_steps,
-                  action_tokens, max_tokens
+    shape         dataclasses.asdict(ModelShape), and what else
     device        name, unified, sm (None: a CPU)
     usable_bytes  what the lines may take together
     lines         name, num_bytes, arithmetic, basis, place; and, where they are known:
                   kind        'kv' of the line that holds the pages of keys and values, and only
-                              of it; without it, that is the line named 'pages' or 'KV pages'
+                              of it; without it, that is the line named 'pages' or 'KV pages'.
+                              'workspace' of what a stage needs beyond the stages before it
                   per_camera  bytes of it that each camera takes, in the cameras' order; with one
                               camera less the line is so much less. Absent: the line does not
                               depend on the cameras
-    settings      kv_format (a format of budget/kv.py), page_tokens, num_pages (of the kv line)
+    settings      dtype, weights, kv_format (a format of budget/kv.py), page_tokens, num_pages (of
+                  the kv line), least_pages (that every step needs), cameras
     words         the verdict in a sentence; optional, shown as the plan's own
 
 On unified memory and on a CPU all lines count; else those whose place is 'device'. The numbers
@@ -47,7 +46,8 @@ from pathlib import Path
 from typing import Any
 
 from robot_infer.plan_page import numbers, storage
-from robot_infer.plan_page.numbers import Json, size
+from robot_infer.plan_page.numbers import PageLine, size
+from robot_infer.plan_page.workspaces import Json
 
 _HERE = Path(__file__).parent
 NUM_COLOURS = 9
@@ -98,13 +98,14 @@ def write(plan: Json, path: Path) -> None:
 
 
 def _memory(plan: Json, data: Mapping[str, Any]) -> str:
-    order = sorted(range(len(plan['lines'])), key=lambda k: -plan['lines'][k]['num_bytes'])
+    lines = numbers.page_lines(plan)
+    order = sorted(range(len(lines)), key=lambda k: -lines[k].num_bytes)
     colours = {line: f'c{place % NUM_COLOURS}' for place, line in enumerate(
-        line for line in order if not data['lines'][line]['kv'])}
-    colours.update({line: 'kv' for line in order if data['lines'][line]['kv']})
+        line for line in order if not lines[line].is_kv)}
+    colours.update({line: 'kv' for line in order if lines[line].is_kv})
     segments = ''.join(f'<div class="segment {colours[line]}" data-line="{line}"></div>'
-                       for line in order if data['lines'][line]['counts'])
-    rows = ''.join(_row(plan['lines'][line], line, colours[line]) for line in order)
+                       for line in order if lines[line].counts)
+    rows = ''.join(_row(lines[line], line, colours[line]) for line in order)
     planned = numbers.recompute(plan, numbers.planned(plan))
     tiles = ''.join((
         _tile('planned', 'Planned', size(planned.num_bytes), 'all that will be taken'),
@@ -128,13 +129,13 @@ def _memory(plan: Json, data: Mapping[str, Any]) -> str:
 </section>'''
 
 
-def _row(line: Json, number: int, colour: str) -> str:
+def _row(line: PageLine, number: int, colour: str) -> str:
     return (
         f'<tr data-line="{number}"><th scope="row"><span class="swatch {colour}"></span>'
-        f'{escape(line["name"])} <span class="basis {escape(line["basis"])}">'
-        f'{escape(line["basis"])}</span><span class="arithmetic">{escape(line["arithmetic"])}'
-        f'</span></th><td class="n bytes" data-bytes="{line["num_bytes"]}">'
-        f'{size(line["num_bytes"])}</td><td class="n share"></td></tr>\n')
+        f'{escape(line.name)} <span class="basis {escape(line.basis)}">'
+        f'{escape(line.basis)}</span><span class="arithmetic">{escape(line.arithmetic)}'
+        f'</span></th><td class="n bytes" data-bytes="{line.num_bytes}">'
+        f'{size(line.num_bytes)}</td><td class="n share"></td></tr>\n')
 
 
 def _tile(name: str, label: str, value: str, detail: str, detail_name: str = '') -> str:

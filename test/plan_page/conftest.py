@@ -23,8 +23,6 @@ from typing import Any
 
 import pytest
 
-from robot_infer.budget.presets import find_preset
-
 sys.path.insert(0, str(Path(__file__).parent))
 try:
     from chromium import NAMES, Chromium, find_chromium
@@ -35,7 +33,7 @@ finally:
 
 @pytest.fixture(scope='session')
 def smolvla_plan() -> Mapping[str, Any]:
-    return plan_of(find_preset('SmolVLA'))
+    return plan_of('SmolVLA')
 
 
 @pytest.fixture(scope='session')

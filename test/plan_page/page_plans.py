@@ -12,40 +12,39 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Plans in the form of Plan.to_json(), for the tests of their page."""
+"""Plans as their JSON has them, for the tests of their page."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
+import json
 from typing import Any
 
-from robot_infer.budget.kv import kv_bytes
-from robot_infer.budget.model_shape import ModelShape
+from robot_infer.budget.camera_rings import CameraRing
+from robot_infer.budget.devices import find_device
+from robot_infer.budget.layout import Facts, with_budget
+from robot_infer.budget.plan import make_plan, with_room
+from robot_infer.budget.presets import find_preset
+from robot_infer.config import Config
 
 MIB, GIB = 2**20, 2**30
+ORIN = 'Orin Nano 8GB (15 W'
 
 
-def plan_of(shape: ModelShape, kv_format: str = 'bf16', num_pages: int = 200,
-            page_tokens: int = 64, **more: Any) -> Mapping[str, Any]:
-    """A plan as the page wants it, of a real model and made-up surroundings."""
-    def line(name: str, num_bytes: int, basis: str = 'exact', place: str = 'device',
-             **extra: Any) -> dict[str, Any]:
-        return {'name': name, 'num_bytes': num_bytes, 'arithmetic': f'{num_bytes} bytes',
-                'basis': basis, 'place': place, **extra}
+def plan_of(name: str, device: str = ORIN, *, num_cameras: int | None = None,
+            budget_bytes: int = 256 * MIB, weights: str = 'as_loaded', dtype: str = 'fp32',
+            **cache: Any) -> dict[str, Any]:
+    """The plan of a named model, as a file of its JSON would have it.
 
-    pages = kv_bytes(shape.kv, num_pages * page_tokens, kv_format, page_tokens)
-    rings = [3 * 640 * 480 * 3, 3 * 320 * 240 * 3, 3 * 424 * 240 * 3][:len(shape.cameras)]
-    work = [30 * MIB] * len(shape.cameras)
-    plan = {
-        'shape': asdict(shape), 'usable_bytes': 6 * GIB, 'words': 'Fits: it is only an example.',
-        'device': {'name': 'Orin Nano', 'sm': 87, 'unified': True},
-        'settings': {'kv_format': kv_format, 'page_tokens': page_tokens, 'num_pages': num_pages,
-                     'num_cameras': len(shape.cameras)},
-        'lines': [
-            line('weights', shape.weight_bytes), line('pages', pages),
-            line('workspace', 50 * MIB + sum(work), 'bound', per_camera=work),
-            line('camera rings', sum(rings), place='host', per_camera=rings),
-            line('CUDA context', 400 * MIB, 'estimate'),
-            line('the rest of the robot', GIB, 'estimate', 'host')]}
-    return {**plan, **more}
+    :param cache: settings of that group; the budget is raised to what they need.
+    """
+    shape = find_preset(name)
+    cameras = shape.cameras if num_cameras is None else shape.cameras[:num_cameras]
+    sizes = ((640, 480), (320, 240), (424, 240))
+    rings = tuple(CameraRing(camera, *size, depth=3, assumed=False)
+                  for camera, size in zip(cameras, sizes))
+    facts = Facts(cameras=cameras, rings=rings)
+    config = Config.model_validate({'cache': cache, 'policy': {'weights': weights,
+                                                               'dtype': dtype}})
+    config = with_room(shape, with_budget(config, budget_bytes), facts)
+    plan = make_plan(shape, config, find_device(device), facts)
+    return json.loads(json.dumps(plan.to_json()))

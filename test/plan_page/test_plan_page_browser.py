@@ -25,7 +25,6 @@ from typing import Any
 import pytest
 
 from robot_infer.budget.fragmentation import simulate
-from robot_infer.budget.presets import find_preset
 from robot_infer.budget.sharing import Scheme, share
 from robot_infer.plan_page import storage
 from robot_infer.plan_page.numbers import Choice, page_data, planned, recompute, size
@@ -125,7 +124,7 @@ def test_every_place_of_every_slider_says_what_python_says(page, smolvla_plan):
 
 @pytest.mark.parametrize('name', ['pi0', 'OpenVLA-7B', 'Llama-3-70B', 'Qwen2.5-VL-3B', 'demo'])
 def test_other_models_and_formats_too(browser, tmp_path, name):
-    plan = plan_of(find_preset(name), kv_format='int8', num_pages=37, page_tokens=16)
+    plan = plan_of(name, 'Thor T5000', kv_format='int8', page_tokens=16)
     page = show(browser, plan, tmp_path)
     choice = planned(plan)
     check_memory(page, plan, choice)
@@ -135,13 +134,14 @@ def test_other_models_and_formats_too(browser, tmp_path, name):
 
 
 def test_sliding_windows_and_unlike_groups_are_computed_alike(browser, tmp_path):
-    plan = plan_of(find_preset('Llama-3-8B'), num_pages=100)
+    plan = plan_of('Llama-3-8B', 'RTX 4090')
     group = plan['shape']['kv'][0]
     groups = [{**group, 'num_layers': 26, 'window': 1024}, {**group, 'num_layers': 6},
               {**group, 'num_layers': 2, 'num_kv_heads': 1, 'head_dim': 256}]
     plan = {**plan, 'shape': {**plan['shape'], 'kv': groups}}
-    num_bytes = recompute(plan, planned(plan)).line_bytes[1]
-    plan['lines'][1]['num_bytes'] = num_bytes
+    numbers = recompute(plan, planned(plan))
+    for line, num_bytes in zip(plan['lines'], numbers.line_bytes):
+        line['num_bytes'] = num_bytes
     page = show(browser, plan, tmp_path)
     check_memory(page, plan, planned(plan))
     stops = page_data(plan)['stops']
@@ -278,8 +278,8 @@ def test_nothing_is_wider_than_the_screen(browser, smolvla_plan, tmp_path, width
 def test_text_stands_out_from_what_is_behind_it(browser, smolvla_plan, tmp_path, dark):
     line = {'num_bytes': 2**28, 'arithmetic': 'four', 'basis': 'exact', 'place': 'device'}
     every_colour = [{**line, 'name': f'line {k}'} for k in range(NUM_COLOURS)]
-    plan = {**smolvla_plan, 'lines': [*every_colour, smolvla_plan['lines'][1]],
-            'usable_bytes': 3 * 2**30}
+    pages = next(line for line in smolvla_plan['lines'] if line['kind'] == 'kv')
+    plan = {**smolvla_plan, 'lines': [*every_colour, pages], 'usable_bytes': 3 * 2**30}
     page = show(browser, plan, tmp_path, dark=dark)
     labels = page.run("[...document.querySelectorAll('#bar .segment')].map(one => one.innerText)")
     assert set(labels) == {*(one['name'] for one in every_colour), 'pages'}
