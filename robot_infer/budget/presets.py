@@ -29,6 +29,7 @@ from typing import Any
 
 from robot_infer.budget.model_shape import ModelShape
 from robot_infer.budget.shapes import SMOLVLM2_500M, read_shape, weigh
+from robot_infer.budget.tensors import Blueprint
 from robot_infer.budget.vla_families import openvla, pi, smolvla
 from robot_infer.budget.vlm_families import llama, qwen2_5_vl, smolvlm
 from robot_infer.errors import ConfigError
@@ -72,6 +73,10 @@ _QWEN = {
                       'out_hidden_size': 2048, 'patch_size': 14, 'spatial_merge_size': 2,
                       'temporal_patch_size': 2},
 }
+_OPENVLA = {
+    'vision_backbone_id': 'dinosiglip-vit-so-224px', 'llm_backbone_id': 'llama2-7b-pure',
+    'text_config': {'vocab_size': 32_064}, 'llm_max_length': 2048,
+}
 _SMOL = 'SmolVLM2-500M-Video-Instruct'
 _SOURCES = {
     'SmolVLA': 'config.json of lerobot/smolvla_base, and of its backbone '
@@ -89,31 +94,25 @@ _SOURCES = {
 }
 
 
-def _build(name: str) -> ModelShape:
-    """Weigh one of the models above."""
+def blueprint(name: str) -> Blueprint:
+    """What one of the published models is made of.
+
+    :raises KeyError: where there is none of that name.
+    """
     where = f'the known config of {name}'
-
-    def pi_of(kind: str, words: int) -> ModelShape:
-        return weigh(pi({**_PI, 'type': kind, 'tokenizer_max_length': words}, where), _BF16)
-
-    builders: Mapping[str, Callable[[], ModelShape]] = {
-        'SmolVLA': lambda: weigh(smolvla(_SMOLVLA, SMOLVLM2_500M, where, f'that of {_SMOL}'),
-                                 _BF16),
-        'pi0': lambda: pi_of('pi0', 48),
-        'pi0.5': lambda: pi_of('pi05', 200),
-        'pi0-FAST': lambda: pi_of('pi0_fast', 200),
-        'OpenVLA-7B': lambda: weigh(openvla({
-            'vision_backbone_id': 'dinosiglip-vit-so-224px', 'llm_backbone_id': 'llama2-7b-pure',
-            'text_config': {'vocab_size': 32_064}, 'llm_max_length': 2048}, where), _BF16),
-        'SmolVLM-256M': lambda: weigh(smolvlm(_SMOLVLM_256M, where), _BF16),
-        'SmolVLM-500M': lambda: weigh(smolvlm(SMOLVLM2_500M, where), _BF16),
-        'Llama-3-8B': lambda: weigh(llama(
-            _text(4096, 14_336, 32, 32, 8, 128_256, 8192), where), _BF16),
-        'Llama-3-70B': lambda: weigh(llama(
-            _text(8192, 28_672, 80, 64, 8, 128_256, 8192), where), _BF16),
-        'Qwen2.5-VL-3B': lambda: weigh(qwen2_5_vl(_QWEN, where), _BF16),
+    builders: Mapping[str, Callable[[], Blueprint]] = {
+        'SmolVLA': lambda: smolvla(_SMOLVLA, SMOLVLM2_500M, where, f'that of {_SMOL}'),
+        'pi0': lambda: pi({**_PI, 'type': 'pi0', 'tokenizer_max_length': 48}, where),
+        'pi0.5': lambda: pi({**_PI, 'type': 'pi05', 'tokenizer_max_length': 200}, where),
+        'pi0-FAST': lambda: pi({**_PI, 'type': 'pi0_fast', 'tokenizer_max_length': 200}, where),
+        'OpenVLA-7B': lambda: openvla(_OPENVLA, where),
+        'SmolVLM-256M': lambda: smolvlm(_SMOLVLM_256M, where),
+        'SmolVLM-500M': lambda: smolvlm(SMOLVLM2_500M, where),
+        'Llama-3-8B': lambda: llama(_text(4096, 14_336, 32, 32, 8, 128_256, 8192), where),
+        'Llama-3-70B': lambda: llama(_text(8192, 28_672, 80, 64, 8, 128_256, 8192), where),
+        'Qwen2.5-VL-3B': lambda: qwen2_5_vl(_QWEN, where),
     }
-    return replace(builders[name](), name=name, source=_SOURCES[name])
+    return builders[name]()
 
 
 class _Presets(Mapping[str, ModelShape]):
@@ -133,16 +132,14 @@ class _Presets(Mapping[str, ModelShape]):
 def _preset(name: str) -> ModelShape:
     if name == 'demo':
         return replace(read_shape(_DEMO), name='demo')
-    if name not in _SOURCES:
-        raise KeyError(name)
-    return _build(name)
+    return replace(weigh(blueprint(name), _BF16), name=name, source=_SOURCES[name])
 
 
 PRESETS: Mapping[str, ModelShape] = _Presets()
 
 
 def find_preset(name: str) -> ModelShape:
-    """A model by name; case and punctuation do not matter (pi05 is pi0.5).
+    """A model by name; case, hyphens and points do not matter (pi05 is pi0.5).
 
     :raises ConfigError: where there is none of that name.
     """
@@ -154,4 +151,4 @@ def find_preset(name: str) -> ModelShape:
 
 
 def _plain(name: str) -> str:
-    return ''.join(letter for letter in name.lower() if letter.isalnum())
+    return ''.join(letter for letter in name.lower() if letter not in '-_. ')

@@ -134,9 +134,9 @@ def _weights(
         tensor = tensors.get(spec.name)
         if tensor is None and not spec.optional:
             raise CheckpointError(
-                f'weights {headers.path}', expected=f'a tensor {spec.name}', got='none of that '
-                f'name among {len(tensors)}', remedy='The checkpoint is of another family, or '
-                'incomplete.')
+                f'weights {headers.path}', expected=f'a tensor {spec.name}, as config.json says',
+                got=f'none of that name among {len(tensors)}',
+                remedy='The checkpoint is of another family, or incomplete.')
         if tensor is not None and tensor.shape != spec.shape:
             raise CheckpointError(
                 f'tensor {tensor.name} in {headers.path / tensor.file}',
