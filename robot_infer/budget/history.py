@@ -22,8 +22,9 @@ they are needed, the least recently used first:
                       + older prefixes, each in whole pages
 
 The page that a step copies is let go before the others of its prefix, and so is given up one step
-before them. So of N pages, with p for a prefix and s for the longest suffix, (N - p - s - 1) // p
-prefixes can still be found after a step, and one at least. In a causal model another instruction over the same frames costs
+before them. So of N pages, with p for a prefix, q for what of it is kept (a last token alone in
+its page is not) and s for the longest suffix, (N - p - s - 1) // q prefixes can still be found
+after a step, and one at least. In a causal model another instruction over the same frames costs
 the pages of its words alone; where images and words see each other, a whole prefix.
 """
 
@@ -95,12 +96,14 @@ def history(
         raise BudgetError('pages', expected=f'at least {pages + 2 + suffix} for one step: '
                           f'{pages} of the prefix, {suffix} of the suffix, 2 copied',
                           got=str(num_blocks), remedy='Raise cache.budget_bytes.')
-    prefixes = max(1, (older + 1) // pages)
+    kept = max(1, math.ceil((prefix - 1) / page_tokens))
+    prefixes = max(1, (older + 1) // kept)
     new_hz = min(inference_rate_hz, camera_rate_hz + instruction_rate_hz)
-    words = pages if shape.family in _BIDIRECTIONAL else pages - image // page_tokens
+    words = kept if shape.family in _BIDIRECTIONAL else kept - image // page_tokens
     return History(
         prefixes=prefixes, prefix_pages=pages, seconds=prefixes / new_hz,
-        instructions=max(1, (older + 1) // max(1, words)), embeddings_per_camera=embeddings_per_camera,
+        instructions=max(1, (older + 1) // max(1, words)),
+        embeddings_per_camera=embeddings_per_camera,
         embedding_seconds=embeddings_per_camera / min(inference_rate_hz, camera_rate_hz))
 
 

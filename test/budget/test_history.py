@@ -118,10 +118,9 @@ def test_a_real_cache_finds_as_many_prefixes_again(page, cameras, words, suffix,
     found = [steps.finds(number, prefix) for number in range(made)]
     count = sum(found)
     assert found[made - count:] == [True] * count, 'the newest are those that are kept'
-    # At least what was said; and no more than the pages left over, and those that the state alone
-    # would have needed, can hold.
+    # At least what was said; and no more than the pages of one step could hold besides.
     published = math.ceil((prefix - 1) / page)
-    assert said <= count <= (said * pages + pages + behind + 2) // published
+    assert said <= count <= said + math.ceil((pages + behind + 1) / published)
 
 
 def test_pages_for_less_than_one_step_are_refused_with_the_arithmetic():
