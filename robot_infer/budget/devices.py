@@ -27,7 +27,7 @@ from functools import lru_cache
 from pathlib import Path
 import re
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 import yaml
@@ -236,7 +236,7 @@ def _refusal(subject: str, error: ValidationError) -> ConfigError:
     known = list(_Entry.model_fields)
     if first['type'] == 'extra_forbidden' or '[key]' in first['loc']:
         if '[key]' in first['loc']:
-            known = list(RateName.__args__)  # type: ignore[attr-defined]
+            known = list(get_args(RateName))
         close = difflib.get_close_matches(where[-1], known, n=1)
         return ConfigError(f'{subject}: {".".join(where)}', expected=f'one of {", ".join(known)}',
                            got='an unknown key', remedy=f'Did you mean {close[0]}?' if close else
