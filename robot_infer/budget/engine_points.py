@@ -43,7 +43,8 @@ _GIB = 1 << 30
 _ROUNDING_GIB = 0.005  # logs have two decimals
 # Models whose layers do not all keep every token's keys and values, and what they keep instead.
 _NOT_A_COUNT = (
-    (r'hybrid|qwen3\.[5-9]|qwen3-next|mamba|jamba|falcon-h|nemotron-h|granite-4|kimi-linear',
+    (r'hybrid|qwen3\.[5-9]|qwen3-next|mamba|jamba|bamba|falcon-h|nemotron-(h|nano)|granite-4|'
+     r'kimi-linear|minimax-(m1|text)|lfm2',
      'hybrid: most layers keep a recurrent state, of one size whatever the length'),
     (r'gpt-oss|gemma-[234]|llama-4|phi-3-small|command-a',
      'sliding-window layers share the pool with full ones: no one count of tokens'),

@@ -118,14 +118,18 @@ def read_json_file(path: Path) -> dict[str, Any]:
 
     :raises CheckpointError: where it cannot be read, or is no JSON object.
     """
+    subject = f'checkpoint file {path}'
+    _refuse_special(path, subject)
     try:
-        content = path.read_bytes()
+        with open(path, 'rb') as file:
+            content = file.read(_MOST_HEADER + 1)
     except OSError as error:
         raise CheckpointError(
-            f'checkpoint file {path}', expected='a readable file',
-            got=error.strerror or str(error), remedy='Copy the whole checkpoint folder.',
-        ) from error
-    return _parse(content, f'checkpoint file {path}')
+            subject, expected='a readable file', got=error.strerror or str(error),
+            remedy='Copy the whole checkpoint folder.') from error
+    if len(content) > _MOST_HEADER:
+        raise _lie(subject, f'at most {_MOST_HEADER} bytes of JSON', 'more')
+    return _parse(content, subject)
 
 
 def _read_shards(folder: Path) -> dict[str, TensorHeader]:
@@ -161,6 +165,7 @@ def _read_shards(folder: Path) -> dict[str, TensorHeader]:
 def _read_file(path: Path) -> list[TensorHeader]:
     """The tensors of one file, in the order of their bytes."""
     subject = f'weights {path}'
+    _refuse_special(path, subject)
     try:
         with open(path, 'rb') as file:
             size = os.fstat(file.fileno()).st_size
@@ -188,6 +193,13 @@ def _read_file(path: Path) -> list[TensorHeader]:
         raise _lie(subject, f'{8 + length + at} bytes, as the header says',
                    f'{size} bytes ({what})')
     return [tensor for _, _, tensor in spans]
+
+
+def _refuse_special(path: Path, subject: str) -> None:
+    """Refuse a pipe or a device, which a read could wait on for ever."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise CheckpointError(subject, expected='a file', got='a pipe, socket or device',
+                              remedy='Copy the whole checkpoint folder.')
 
 
 def _header_length(prefix: bytes, size: int, subject: str) -> int:

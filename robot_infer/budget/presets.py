@@ -15,23 +15,21 @@
 """Models by name: their shapes without their files.
 
 Each is its published config.json, as far as shapes depend on it, and is weighed from the list of
-its family's tensors. Where the numbers are from is each one's source; the parameter counts that
-the publishers state are checked in test/budget/test_presets.py.
+its family's tensors. Where the numbers are from is each one's source; that the tensors are those
+of the libraries which define the models is checked in test/budget/test_presets.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 import functools
 from pathlib import Path
 from typing import Any
 
 from robot_infer.budget.model_shape import ModelShape
-from robot_infer.budget.shapes import SMOLVLM2_500M, read_shape, weigh
+from robot_infer.budget.shapes import SMOLVLM2_500M, describe, read_shape, weigh
 from robot_infer.budget.tensors import Blueprint
-from robot_infer.budget.vla_families import openvla, pi, smolvla
-from robot_infer.budget.vlm_families import llama, qwen2_5_vl, smolvlm
 from robot_infer.errors import ConfigError
 
 _DEMO = Path(__file__).parents[1] / 'assets' / 'demo_policy'
@@ -51,36 +49,44 @@ def _text(width: int, hidden: int, layers: int, heads: int, kv_heads: int, vocab
             'max_position_embeddings': context, **more}
 
 
-_SMOLVLA = {
-    'type': 'smolvla', 'input_features': _features('image', 'image2', 'image3', side=256),
-    'chunk_size': 50, 'num_steps': 10, 'max_state_dim': 32, 'max_action_dim': 32,
-    'resize_imgs_with_padding': [512, 512], 'tokenizer_max_length': 48, 'num_vlm_layers': 16,
-    'num_expert_layers': 0, 'expert_width_multiplier': 0.75, 'attention_mode': 'cross_attn',
-    'self_attn_every_n_layers': 2,
-}
 _PI = {
     'input_features': _features('base_0_rgb', 'left_wrist_0_rgb', 'right_wrist_0_rgb'),
     'chunk_size': 50, 'max_state_dim': 32, 'max_action_dim': 32, 'num_inference_steps': 10,
     'image_resolution': [224, 224],
 }
-_SMOLVLM_256M = {
-    **SMOLVLM2_500M,
-    'text_config': _text(576, 1536, 30, 9, 3, 49280, 8192, head_dim=64),
+# config.json of each, as far as shapes depend on it.
+CONFIGS: Mapping[str, Mapping[str, Any]] = {
+    'SmolVLA': {
+        'type': 'smolvla', 'input_features': _features('image', 'image2', 'image3', side=256),
+        'chunk_size': 50, 'num_steps': 10, 'max_state_dim': 32, 'max_action_dim': 32,
+        'resize_imgs_with_padding': [512, 512], 'tokenizer_max_length': 48, 'num_vlm_layers': 16,
+        'num_expert_layers': 0, 'expert_width_multiplier': 0.75, 'attention_mode': 'cross_attn',
+        'self_attn_every_n_layers': 2,
+        'vlm_model_name': 'HuggingFaceTB/SmolVLM2-500M-Video-Instruct'},
+    'pi0': {**_PI, 'type': 'pi0', 'tokenizer_max_length': 48},
+    'pi0.5': {**_PI, 'type': 'pi05', 'tokenizer_max_length': 200},
+    'pi0-FAST': {**_PI, 'type': 'pi0_fast', 'tokenizer_max_length': 200},
+    'OpenVLA-7B': {
+        'model_type': 'openvla', 'vision_backbone_id': 'dinosiglip-vit-so-224px',
+        'llm_backbone_id': 'llama2-7b-pure', 'text_config': {'vocab_size': 32_064},
+        'llm_max_length': 2048},
+    'SmolVLM-256M': {
+        **SMOLVLM2_500M, 'model_type': 'idefics3',
+        'text_config': _text(576, 1536, 30, 9, 3, 49280, 8192, head_dim=64)},
+    'SmolVLM-500M': {**SMOLVLM2_500M, 'model_type': 'idefics3'},
+    'Llama-3-8B': {'model_type': 'llama', **_text(4096, 14_336, 32, 32, 8, 128_256, 8192)},
+    'Llama-3-70B': {'model_type': 'llama', **_text(8192, 28_672, 80, 64, 8, 128_256, 8192)},
+    'Qwen2.5-VL-3B': {
+        'model_type': 'qwen2_5_vl',
+        **_text(2048, 11008, 36, 16, 2, 151_936, 128_000, tie_word_embeddings=True),
+        'vision_config': {
+            'depth': 32, 'hidden_size': 1280, 'intermediate_size': 3420, 'num_heads': 16,
+            'out_hidden_size': 2048, 'patch_size': 14, 'spatial_merge_size': 2,
+            'temporal_patch_size': 2}},
 }
-_QWEN = {
-    **_text(2048, 11008, 36, 16, 2, 151_936, 128_000, tie_word_embeddings=True),
-    'vision_config': {'depth': 32, 'hidden_size': 1280, 'intermediate_size': 3420, 'num_heads': 16,
-                      'out_hidden_size': 2048, 'patch_size': 14, 'spatial_merge_size': 2,
-                      'temporal_patch_size': 2},
-}
-_OPENVLA = {
-    'vision_backbone_id': 'dinosiglip-vit-so-224px', 'llm_backbone_id': 'llama2-7b-pure',
-    'text_config': {'vocab_size': 32_064}, 'llm_max_length': 2048,
-}
-_SMOL = 'SmolVLM2-500M-Video-Instruct'
 _SOURCES = {
     'SmolVLA': 'config.json of lerobot/smolvla_base, and of its backbone '
-    f'HuggingFaceTB/{_SMOL}; LeRobot 0.6.1',
+    'HuggingFaceTB/SmolVLM2-500M-Video-Instruct; LeRobot 0.6.1',
     'pi0': 'LeRobot 0.6.1 (policies/pi0), openpi (models/pi0_config.py, models/gemma.py)',
     'pi0.5': 'LeRobot 0.6.1 (policies/pi05), openpi (models/pi0_config.py)',
     'pi0-FAST': 'LeRobot 0.6.1 (policies/pi0_fast), openpi (models/pi0_fast.py)',
@@ -99,20 +105,7 @@ def blueprint(name: str) -> Blueprint:
 
     :raises KeyError: where there is none of that name.
     """
-    where = f'the known config of {name}'
-    builders: Mapping[str, Callable[[], Blueprint]] = {
-        'SmolVLA': lambda: smolvla(_SMOLVLA, SMOLVLM2_500M, where, f'that of {_SMOL}'),
-        'pi0': lambda: pi({**_PI, 'type': 'pi0', 'tokenizer_max_length': 48}, where),
-        'pi0.5': lambda: pi({**_PI, 'type': 'pi05', 'tokenizer_max_length': 200}, where),
-        'pi0-FAST': lambda: pi({**_PI, 'type': 'pi0_fast', 'tokenizer_max_length': 200}, where),
-        'OpenVLA-7B': lambda: openvla(_OPENVLA, where),
-        'SmolVLM-256M': lambda: smolvlm(_SMOLVLM_256M, where),
-        'SmolVLM-500M': lambda: smolvlm(SMOLVLM2_500M, where),
-        'Llama-3-8B': lambda: llama(_text(4096, 14_336, 32, 32, 8, 128_256, 8192), where),
-        'Llama-3-70B': lambda: llama(_text(8192, 28_672, 80, 64, 8, 128_256, 8192), where),
-        'Qwen2.5-VL-3B': lambda: qwen2_5_vl(_QWEN, where),
-    }
-    return builders[name]()
+    return describe(CONFIGS[name], f'the known config of {name}')
 
 
 class _Presets(Mapping[str, ModelShape]):
@@ -122,16 +115,16 @@ class _Presets(Mapping[str, ModelShape]):
         return _preset(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter((*_SOURCES, 'demo'))
+        return iter((*CONFIGS, 'demo'))
 
     def __len__(self) -> int:
-        return len(_SOURCES) + 1
+        return len(CONFIGS) + 1
 
 
 @functools.cache
 def _preset(name: str) -> ModelShape:
     if name == 'demo':
-        return replace(read_shape(_DEMO), name='demo')
+        return replace(read_shape(_DEMO), name='demo', source='robot_infer/assets/demo_policy')
     return replace(weigh(blueprint(name), _BF16), name=name, source=_SOURCES[name])
 
 

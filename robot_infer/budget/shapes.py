@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+import math
 from pathlib import Path
 import re
 from typing import Any
@@ -34,7 +35,8 @@ from robot_infer.budget.vla_families import openvla, pi, smolvla
 from robot_infer.budget.vlm_families import llama, qwen2_5_vl, smolvlm
 from robot_infer.errors import CheckpointError
 
-__all__ = ['KVGroup', 'ModelShape', 'Part', 'Stack', 'WeightGroup', 'read_shape', 'weigh']
+__all__ = ['KVGroup', 'ModelShape', 'Part', 'Stack', 'WeightGroup', 'describe', 'read_shape',
+           'weigh']
 
 # `type` of a LeRobot config.json, or `model_type` of one of transformers.
 _FAMILIES: Mapping[str, Callable[[Mapping[str, Any], str], Blueprint]] = {
@@ -70,8 +72,9 @@ def read_shape(folder: Path | str) -> ModelShape:
             f'checkpoint {folder}', expected='a folder with config.json and safetensors',
             got='a file' if folder.exists() else 'no such folder',
             remedy='Give the folder that holds config.json.')
-    config = read_json_file(folder / 'config.json')
-    blueprint = _blueprint(folder, config)
+    path = folder / 'config.json'
+    config = read_json_file(path)
+    blueprint = describe(config, str(path), folder)
     headers = read_headers(folder)
     weights = _weights(blueprint, headers, packed='quantization_config' in config)
     return replace(blueprint.shape, name=folder.resolve().name, weights=weights,
@@ -87,11 +90,16 @@ def weigh(blueprint: Blueprint, bytes_per_param: int) -> ModelShape:
     return replace(blueprint.shape, weights=_sum(blueprint, counted))
 
 
-def _blueprint(folder: Path, config: Mapping[str, Any]) -> Blueprint:
-    where = str(folder / 'config.json')
+def describe(config: Mapping[str, Any], where: str, folder: Path | None = None) -> Blueprint:
+    """What a model is made of, by its config.json.
+
+    :param where: the file, for messages.
+    :param folder: of the checkpoint, if there is one: what else it holds is read too.
+    :raises CheckpointError: where the family is unknown, or a value missing or absurd.
+    """
     kind = config.get('type', config.get('model_type'))
     if kind == 'smolvla':
-        return smolvla(config, *_backbone(folder, config, where))
+        return smolvla(config, *_backbone(config, where, folder))
     family = _FAMILIES.get(kind) if isinstance(kind, str) else None
     if family is None:
         raise CheckpointError(
@@ -101,17 +109,18 @@ def _blueprint(folder: Path, config: Mapping[str, Any]) -> Blueprint:
 
 
 def _backbone(
-    folder: Path, config: Mapping[str, Any], where: str,
+    config: Mapping[str, Any], where: str, folder: Path | None,
 ) -> tuple[Mapping[str, Any], str, str]:
     """Config of a SmolVLA's language model, `where`, and where the former is from."""
-    path = folder / 'vlm' / 'config.json'
-    if path.is_file():
+    if folder is not None and (folder / 'vlm' / 'config.json').is_file():
+        path = folder / 'vlm' / 'config.json'
         return read_json_file(path), where, str(path)
     name = config.get('vlm_model_name')
-    if name not in _BACKBONES:
+    if not isinstance(name, str) or name not in _BACKBONES:
         raise CheckpointError(
-            f'checkpoint {folder}', expected='vlm/config.json (the backbone\'s config), or '
-            f'vlm_model_name {" or ".join(_BACKBONES)}', got=f'vlm_model_name {name!r}',
+            f'vlm_model_name in {where}', expected='vlm/config.json (the backbone\'s config) in '
+            f'the same folder, or vlm_model_name {" or ".join(_BACKBONES)}',
+            got=f'vlm_model_name {name!r}',
             remedy='Copy the config.json of the backbone to vlm/config.json in the folder.')
     return _BACKBONES[name], where, f'the known config of {name}'
 
@@ -126,9 +135,7 @@ def _weights(
     """
     tensors = _renamed(blueprint, headers)
     if packed:
-        modules = {_module(spec.name): spec.portion for spec in blueprint.tensors}
-        return _sum(blueprint, ((modules.get(_module(name), _OTHER), tensor)
-                                for name, tensor in tensors.items()))
+        return _packed(blueprint, tensors)
     known = {spec.name: spec for spec in blueprint.tensors}
     for spec in blueprint.tensors:
         tensor = tensors.get(spec.name)
@@ -144,6 +151,23 @@ def _weights(
                 remedy='config.json and weights do not belong together.')
     return _sum(blueprint, ((known[name].portion if name in known else _OTHER, tensor)
                             for name, tensor in tensors.items()))
+
+
+def _packed(
+    blueprint: Blueprint, tensors: Mapping[str, TensorHeader],
+) -> tuple[WeightGroup, ...]:
+    """Bytes as stored, by module; parameters as there were before they were packed."""
+    modules = {_module(spec.name): spec.portion for spec in blueprint.tensors}
+    stored = {_module(name) for name in tensors}
+    params: dict[tuple[str, str], int] = {}
+    for spec in blueprint.tensors:
+        if _module(spec.name) in stored:
+            key = (spec.portion.name, spec.portion.part)
+            params[key] = params.get(key, 0) + math.prod(spec.shape)
+    groups = _sum(blueprint, ((modules.get(_module(name), _OTHER), tensor)
+                              for name, tensor in tensors.items()))
+    return tuple(replace(group, num_params=params.get((group.name, group.part), group.num_params))
+                 for group in groups)
 
 
 def _renamed(blueprint: Blueprint, headers: Headers) -> dict[str, TensorHeader]:

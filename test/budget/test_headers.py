@@ -17,6 +17,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 import struct
 
@@ -177,6 +178,12 @@ def test_a_folder_without_safetensors_says_what_it_holds(tmp_path):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(CheckpointError, match=r'gone\.safetensors.*No such file'):
         read_headers(tmp_path / 'gone.safetensors')
+
+
+def test_a_pipe_is_not_waited_on(tmp_path):
+    os.mkfifo(tmp_path / 'model.safetensors')
+    with pytest.raises(CheckpointError, match='a pipe'):
+        read_headers(tmp_path)
 
 
 def test_tensors_are_not_read(tmp_path):

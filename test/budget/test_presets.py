@@ -16,20 +16,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 import json
+import math
 from pathlib import Path
 import re
+import struct
 
 import pytest
 
 from robot_infer.budget.model_shape import KVGroup, ModelShape
-from robot_infer.budget.presets import PRESETS, blueprint, find_preset
+from robot_infer.budget.presets import CONFIGS, PRESETS, blueprint, find_preset
+from robot_infer.budget.shapes import read_shape
 from robot_infer.errors import ConfigError
 
 LISTS = json.loads(
     (Path(__file__).parents[1] / 'data/tensor_lists.json').read_text('utf-8'))['models']
-# What the publishers state (Hugging Face model pages: number of parameters of the safetensors), or
-# what the library that defines the model makes (tensor_lists.json; SmolVLA: LeRobot 0.6.1).
+# What the library that defines a model makes (SmolVLA: LeRobot 0.6.1), and for OpenVLA what timm's
+# two encoders, Prismatic's projector and a Llama 2 are together.
 STATED = {
     'SmolVLA': 450_046_176, 'OpenVLA-7B': 7_541_237_184, 'SmolVLM-256M': 256_484_928,
     'SmolVLM-500M': 507_482_304, 'Llama-3-8B': 8_030_261_248, 'Llama-3-70B': 70_553_706_496,
@@ -41,7 +45,7 @@ def _params(shape: ModelShape) -> int:
 
 
 @pytest.mark.parametrize('name', STATED)
-def test_parameters_are_as_many_as_the_publisher_states(name):
+def test_parameters_are_as_many_as_the_defining_library_makes(name):
     assert _params(PRESETS[name]) == STATED[name]
 
 
@@ -62,6 +66,54 @@ def test_tensors_are_those_of_the_library_that_defines_the_model(name):
             lines[line] = lines.get(line, 0) + 1
     assert lines == {
         (key, tuple(shape)): count for key, shape, count in LISTS[name]}
+
+
+def _write(folder: Path, config: Mapping, tensors: Mapping[str, tuple[int, ...]]) -> Path:
+    """A checkpoint in bf16 whose data are a hole in the file: it takes no room on the disk."""
+    header, at = {}, 0
+    for name, shape in tensors.items():
+        end = at + 2 * math.prod(shape)
+        header[name] = {'dtype': 'BF16', 'shape': list(shape), 'data_offsets': [at, end]}
+        at = end
+    content = json.dumps(header).encode()
+    with open(folder / 'model.safetensors', 'wb') as file:
+        file.write(struct.pack('<Q', len(content)) + content)
+        file.truncate(8 + len(content) + at)
+    (folder / 'config.json').write_text(json.dumps(config))
+    return folder
+
+
+@pytest.mark.parametrize('name', CONFIGS)
+def test_a_checkpoint_on_disk_is_planned_as_the_preset_is(name, tmp_path):
+    tensors = {spec.name: spec.shape for spec in blueprint(name).tensors}
+    shape, preset = read_shape(_write(tmp_path, CONFIGS[name], tensors)), PRESETS[name]
+    assert shape.weights == preset.weights
+    assert (shape.kv, shape.vision, shape.language, shape.action, shape.max_tokens) == (
+        preset.kv, preset.vision, preset.language, preset.action, preset.max_tokens)
+
+
+@pytest.mark.parametrize('name,older', [
+    # LeRobot's policies put their network in `model`; transformers had the parts of PaliGemma in
+    # another order before 4.52, and of what is tied stores one: here the head.
+    ('pi0', ((r'^', 'model.'),
+             (r'paligemma\.model\.language_model\.', 'paligemma.language_model.model.'),
+             (r'paligemma\.lm_head\.', 'paligemma.language_model.lm_head.'),
+             (r'paligemma\.model\.(vision|multi)', r'paligemma.\1'))),
+    ('pi0-FAST', ((r'^', 'model.'),)),
+    ('Qwen2.5-VL-3B', ((r'^model\.visual\.', 'visual.'),
+                       (r'^model\.language_model\.', 'model.')))])
+def test_names_of_older_writers_are_known(name, older, tmp_path):
+    tensors = {}
+    for spec in blueprint(name).tensors:
+        if not spec.name.endswith('embed_tokens.weight'):
+            renamed = spec.name
+            for pattern, replacement in older:
+                renamed = re.sub(pattern, replacement, renamed)
+            tensors[renamed] = spec.shape
+    shape = read_shape(_write(tmp_path, CONFIGS[name], tensors))
+    assert shape.weight_bytes == PRESETS[name].weight_bytes
+    assert 'tied' not in ' '.join(group.note for group in shape.weights)
+    assert 'other tensors' not in {group.name for group in shape.weights}
 
 
 @pytest.mark.parametrize('name,kib', [

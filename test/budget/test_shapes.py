@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 import json
+import math
 from pathlib import Path
 import shutil
 
@@ -186,6 +187,7 @@ def test_weights_that_another_tool_packed_are_counted_by_module(tmp_path):
     assert [group.name for group in shape.weights] == [
         'word table', 'language layers', 'language head']
     assert shape.weight_bytes == read_headers(tmp_path).num_bytes
+    assert shape.num_params == sum(math.prod(size) for size in _llama_tensors(LLAMA).values())
     del config['quantization_config']
     with pytest.raises(CheckpointError, match='a tensor model.layers.0.self_attn'):
         read_shape(_write(tmp_path, config, tensors))
