@@ -32,7 +32,7 @@ import os
 from pathlib import Path
 import reprlib
 import struct
-from typing import Any
+from typing import Any, TypeGuard
 
 from robot_infer.errors import CheckpointError
 
@@ -236,7 +236,7 @@ def _tensor(name: str, entry: object, path: Path) -> tuple[int, int, TensorHeade
     return begin, end, TensorHeader(name, dtype, tuple(shape), end - begin, path.name)
 
 
-def _are_sizes(values: object) -> bool:
+def _are_sizes(values: object) -> TypeGuard[list[int]]:
     return isinstance(values, list) and all(
         type(value) is int and 0 <= value <= _MOST_SIZE for value in values)
 
