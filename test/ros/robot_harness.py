@@ -262,6 +262,19 @@ class Robot:
         self.wait(lambda: sum(action.sent_ns >= now_ns for action in self.actions) >= number,
                   f'{number} actions')
 
+    def wait_held(self, number: int) -> None:
+        """Wait until the newest actions are one, `number` times, sent from now on.
+
+        A hold that is only seen in the status may end once more: a step that was under way when an
+        input was lost still brings its chunk, and one tick that came late may use the last one up.
+        """
+        now_ns = time.time_ns()
+
+        def held() -> bool:
+            newest = [action for action in self.actions[-number:] if action.sent_ns >= now_ns]
+            return len(newest) == number and len(set(newest)) == 1
+        self.wait(held, f'{number} times the same action')
+
     def listen_to_arrays(self) -> list[Float64MultiArray]:
         """Collect Float64MultiArray actions from now on.
 

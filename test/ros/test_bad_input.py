@@ -106,6 +106,7 @@ def test_nan_in_the_midst_of_motion_stops_it(active):
     active.state = lambda: JointState(name=['slide_x', 'slide_y'], position=[NAN, NAN])
     active.wait_fault('StateError', 'slide_x')
     active.wait_status(source='hold', faults='StateError')
+    active.wait_held(10)
     active.actions.clear()
     active.wait_actions(10)
     assert len(set(active.actions)) == 1, 'the last position sent is held'

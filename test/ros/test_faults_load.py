@@ -166,7 +166,7 @@ def test_an_error_in_the_policy_stops_no_tick_and_is_over_when_it_is(
     (plant / 'raise').touch()
     planted.wait_status(source='hold', reason='chunk_exhausted')
     planted.wait_fault('UnexpectedError', 'RuntimeError: planted')
-    planted.wait_actions(20)
+    planted.wait_held(20)
     (plant / 'raise').unlink()
     planted.wait_status(source='chunk', faults='')
     planted.wait_actions(20)

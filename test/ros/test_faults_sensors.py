@@ -88,7 +88,7 @@ def holds(robot, *, fault: str, words: str, reason: str = 'chunk_exhausted') -> 
     """The named fault is shown, and the last action is held for its reason."""
     robot.wait(lambda: words in robot.status.message, f'{words!r} in the status')
     robot.wait_status(source='hold', reason=reason, faults=fault)
-    robot.wait_actions(HELD)
+    robot.wait_held(HELD)
 
 
 def follows(robot) -> None:
@@ -241,7 +241,7 @@ def test_publishers_of_any_qos_are_heard(robot, begin, stream, chunk_of, harness
                 robot.publishing(harness.good_state, 'joint_states', profile):
             follows(robot)
         robot.wait_status(source='hold', reason='chunk_exhausted')
-        robot.wait_actions(HELD)
+        robot.wait_held(HELD)
     stream.expect_stream(
         robot.actions, stream.Hold(at=POSITION, at_least=0),
         *[stream.Follow(chunk_of(), at_least=HORIZON, first_row=0), stream.Hold(at_least=HELD)]
@@ -362,10 +362,9 @@ def test_the_simulated_robot_is_killed_and_started_again(
         robot.wait(lambda: {'hold', 'StateError', 'StaleFrameError'} <= {
             word for pair in robot.status.values if pair.key in ('source', 'faults')
             for word in pair.value.split(', ')}, 'the hold, for both reasons')
-        held_from = len(robot.actions)
-        robot.wait_actions(15)
-        held = set(robot.actions[held_from:])
-        assert len(held) == 1 and robot.actions[-1] in robot.actions[:held_from]
+        robot.wait_held(15)
+        held = robot.actions[-1]
+        assert held in robot.actions[:-15], 'the last one sent'
 
         restarted_ns = time.time_ns()
         sims.append(start_sim())
@@ -376,7 +375,7 @@ def test_the_simulated_robot_is_killed_and_started_again(
     finally:
         for sim in sims:
             sim.stop()
-    policy = tuple(dict.fromkeys(action for action in robot.actions if action not in held))
+    policy = tuple(dict.fromkeys(action for action in robot.actions if action != held))
     assert len(policy) > 20
     of_old = [step for step in steps if max(stamps(step)) <= killed_ns]
     of_new = [step for step in steps if min(stamps(step)) >= restarted_ns]

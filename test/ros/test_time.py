@@ -211,7 +211,7 @@ def test_while_the_clock_stands_the_robot_does(simulated, stream, home, good, me
     simulated.wait_fault('ClockError', 'unchanged for')
     simulated.wait_diagnostics('clock', 'expected time that passes')
     simulated.wait_status(source='hold', reason='chunk_exhausted')
-    simulated.wait_actions(10)
+    simulated.wait_held(10)
     stream.expect_stream(simulated.actions, home, good(), stream.Hold(at_least=10))
     simulated.image, simulated.state = image, state
     simulated.clock.go_on()
@@ -303,7 +303,7 @@ def test_frames_whose_stamps_are_off_are_not_used(
         now_ns if topic == 'joint_states' else now_ns + wrong_s * 10**9)
     active.wait_fault(fault, words)
     active.wait_status(source='hold', reason='chunk_exhausted', faults=fault)
-    active.wait_actions(10)
+    active.wait_held(10)
     active.image, active.stamp = other, lambda topic, now_ns: now_ns
     active.wait_status(source='chunk', faults='')
     phases = home, good(), stream.Hold(at_least=10), then(first_row=0)
