@@ -23,12 +23,14 @@ from pathlib import Path
 import re
 import struct
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
 import pytest
 
 from robot_infer.budget.model_shape import KVGroup, ModelShape
 from robot_infer.budget.presets import CONFIGS, PRESETS, blueprint, find_preset
-from robot_infer.budget.shapes import read_shape
-from robot_infer.errors import ConfigError
+from robot_infer.budget.shapes import describe, read_shape
+from robot_infer.errors import CheckpointError, ConfigError
 
 LISTS = json.loads(
     (Path(__file__).parents[1] / 'data/tensor_lists.json').read_text('utf-8'))['models']
@@ -90,6 +92,37 @@ def test_a_checkpoint_on_disk_is_planned_as_the_preset_is(name, tmp_path):
     assert shape.weights == preset.weights
     assert (shape.kv, shape.vision, shape.language, shape.action, shape.max_tokens) == (
         preset.kv, preset.vision, preset.language, preset.action, preset.max_tokens)
+
+
+def _places(value: object, path: tuple = ()) -> list[tuple]:
+    """Every place in a JSON value."""
+    inside = value.items() if isinstance(value, dict) else (
+        enumerate(value) if isinstance(value, list) else ())
+    return [path] * bool(path) + [one for key, item in inside
+                                  for one in _places(item, (*path, key))]
+
+
+ABSURD = st.sampled_from([
+    None, True, '', 'x', 0, -1, 1, 3, 7, 10 ** 6, 10 ** 30, 0.5, 1e308, float('nan'), float('inf'),
+    [], [0], [None], {}, {'x': 1}])
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_a_config_with_an_absurd_value_is_read_or_refused_by_name(data):
+    name = data.draw(st.sampled_from(sorted(CONFIGS)))
+    config = json.loads(json.dumps(CONFIGS[name]))
+    *path, last = data.draw(st.sampled_from(_places(config)))
+    inside = config
+    for key in path:
+        inside = inside[key]
+    inside[last] = data.draw(ABSURD)
+    try:
+        shape = describe(config, 'config.json').shape
+    except CheckpointError as error:
+        assert 'config' in error.subject and error.expected and error.remedy
+    else:
+        assert shape.prefix_tokens() >= 0 and shape.max_tokens > 0 and shape.kv
 
 
 @pytest.mark.parametrize('name,older', [
