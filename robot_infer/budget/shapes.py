@@ -28,11 +28,13 @@ from pathlib import Path
 import re
 from typing import Any
 
+from robot_infer.budget.family_openvla import openvla
+from robot_infer.budget.family_pi import pi
+from robot_infer.budget.family_smolvla import smolvla
+from robot_infer.budget.family_words import llama, qwen2_5_vl, smolvlm
 from robot_infer.budget.headers import Headers, TensorHeader, read_headers, read_json_file
 from robot_infer.budget.model_shape import KVGroup, ModelShape, Part, Stack, WeightGroup
 from robot_infer.budget.tensors import Blueprint, Portion
-from robot_infer.budget.vla_families import openvla, pi, smolvla
-from robot_infer.budget.vlm_families import llama, qwen2_5_vl, smolvlm
 from robot_infer.errors import CheckpointError
 
 __all__ = ['KVGroup', 'ModelShape', 'Part', 'Stack', 'WeightGroup', 'describe', 'read_shape',

@@ -68,6 +68,26 @@ class Blueprint:
     twins: tuple[str, str] | None = None
 
 
+# --- portions that several families have ---------------------------------------------------------
+
+VISION = Portion('vision encoder', 'vision')
+CONNECTOR = Portion('connector', 'vision')
+WORDS = Portion('word table', 'language')
+LANGUAGE = Portion('language layers', 'language')
+HEAD = Portion('language head', 'language')
+TIED_HEAD = Portion('language head', 'language', kept=False,
+                    note='tied: the word table once more')
+UNUSED_HEAD = Portion('language head', 'language', kept=False,
+                      note='unused: actions are not words')
+LAST = Portion('last language layer, beyond keys and values', 'language', kept=False,
+               note='unused: the action expert reads its keys and values, nobody its output')
+NORM = Portion('norm behind the language layers', 'language', kept=False,
+               note='unused: nobody reads what comes out of the last layer')
+EXPERT = Portion('action expert', 'action')
+ACTIONS = Portion('action projections', 'action')
+STATE = Portion('state projection', 'other')
+
+
 def specs(portion: Portion, *named: Named, optional: bool = False) -> Iterator[TensorSpec]:
     """Say of tensors what they are there for."""
     for names in named:

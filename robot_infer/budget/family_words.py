@@ -32,8 +32,13 @@ from robot_infer.budget.config_sections import (
 )
 from robot_infer.budget.model_shape import KVGroup, ModelShape, Stack
 from robot_infer.budget.tensors import (
+    CONNECTOR,
+    HEAD,
+    LANGUAGE,
+    TIED_HEAD,
+    VISION,
+    WORDS,
     Blueprint,
-    Portion,
     TensorSpec,
     decoder_layers,
     linear,
@@ -46,13 +51,6 @@ from robot_infer.budget.tensors import (
 
 ASSUMED_PROMPT, ASSUMED_DECODED = 512, 64  # tokens of one step
 _QWEN_SIDE = 448  # any multiple of 28 would do: its image tokens follow the frame's size
-_VISION = Portion('vision encoder', 'vision')
-_CONNECTOR = Portion('connector', 'vision')
-_WORDS = Portion('word table', 'language')
-_LANGUAGE = Portion('language layers', 'language')
-_HEAD = Portion('language head', 'language')
-_TIED_HEAD = Portion('language head', 'language', kept=False,
-                     note='tied: the word table once more')
 
 
 def llama(config: Mapping[str, Any], where: str) -> Blueprint:
@@ -81,9 +79,9 @@ def smolvlm(config: Mapping[str, Any], where: str) -> Blueprint:
         text.max_position_embeddings, vision=vision, side=side, patch=section.patch_size,
         image_tokens=section.num_patches // scale ** 2)
     return Blueprint(shape, (
-        *specs(_VISION, siglip('model.vision_model', vision, section.patch_size,
+        *specs(VISION, siglip('model.vision_model', vision, section.patch_size,
                                section.num_patches)),
-        *specs(_CONNECTOR, linear('model.connector.modality_projection.proj', language.width,
+        *specs(CONNECTOR, linear('model.connector.modality_projection.proj', language.width,
                                   vision.width * scale ** 2)),
         *_language(language, 'model.text_model', 'lm_head', own.tie_word_embeddings)),
         twins=_twins('model.text_model', 'lm_head') if own.tie_word_embeddings else None)
@@ -124,12 +122,12 @@ def qwen2_5_vl(config: Mapping[str, Any], where: str) -> Blueprint:
 def _qwen_vision(section: QwenVisionSection, stack: Stack) -> Iterator[TensorSpec]:
     name, width = 'model.visual', stack.width
     merged = width * section.spatial_merge_size ** 2
-    yield from specs(_VISION, tensor(
+    yield from specs(VISION, tensor(
         f'{name}.patch_embed.proj.weight', width, 3, section.temporal_patch_size,
         section.patch_size, section.patch_size), *(
             qwen_vision_block(f'{name}.blocks.{number}', stack)
             for number in range(stack.num_layers)))
-    yield from specs(_CONNECTOR, rms_norm(f'{name}.merger.ln_q', width),
+    yield from specs(CONNECTOR, rms_norm(f'{name}.merger.ln_q', width),
                      linear(f'{name}.merger.mlp.0', merged, merged, bias=True),
                      linear(f'{name}.merger.mlp.2', section.out_hidden_size, merged, bias=True))
 
@@ -137,10 +135,10 @@ def _qwen_vision(section: QwenVisionSection, stack: Stack) -> Iterator[TensorSpe
 def _language(
     stack: Stack, name: str, head: str, tied: bool, *, bias: bool = False,
 ) -> Iterator[TensorSpec]:
-    yield from specs(_WORDS, tensor(f'{name}.embed_tokens.weight', stack.vocab, stack.width))
-    yield from specs(_LANGUAGE, decoder_layers(f'{name}.layers', stack, bias=bias),
+    yield from specs(WORDS, tensor(f'{name}.embed_tokens.weight', stack.vocab, stack.width))
+    yield from specs(LANGUAGE, decoder_layers(f'{name}.layers', stack, bias=bias),
                      rms_norm(f'{name}.norm', stack.width))
-    yield from specs(_TIED_HEAD if tied else _HEAD,
+    yield from specs(TIED_HEAD if tied else HEAD,
                      tensor(f'{head}.weight', stack.vocab, stack.width), optional=tied)
 
 
