@@ -107,9 +107,9 @@ def draw_lengths(
 
     :raises ConfigError: for a count, a median, a spread or a longest length that is not positive.
     """
-    for name, value, high in (('number of lengths', count, _MOST_LENGTHS),
-                              ('median length', median, max_len), ('longest length', max_len,
-                                                                   2**40)):
+    for name, value, high in (('longest length', max_len, 2**40),
+                              ('number of lengths', count, _MOST_LENGTHS),
+                              ('median length', median, max_len)):
         if not 1 <= value <= high:
             raise ConfigError(name, expected=f'1 to {high}', got=f'{value}',
                               remedy='Give a number in this range.')

@@ -145,10 +145,10 @@ class _Pool:
                 continue
             one.written += min(self.stride, one.length - one.written)
             while one.size < one.written and not one.gone:
-                if self.free >= self.block:
-                    self.free -= self.block
-                    one.size += self.block
-                else:
+                pages = min(-(-(one.written - one.size) // self.block), self.free // self.block)
+                self.free -= pages * self.block
+                one.size += pages * self.block
+                if one.size < one.written:
                     self.send_back()
             if one.written == one.length and not one.gone:
                 self.end(one)

@@ -112,14 +112,14 @@ function wordsOf(choice, numbers) {
 function verdictOf(numbers) {
   const left = plan.usable - numbers.bytes;
   if (left < 0) {
-    return ['bad', `Does not fit: ${size(numbers.bytes)} are needed, ${size(plan.usable)} are ` +
-      `usable; ${size(-left)} are lacking.`];
+    return ['bad', `Memory does not suffice: ${size(numbers.bytes)} are needed, ` +
+      `${size(plan.usable)} are usable; ${size(-left)} are lacking.`];
   }
   if (numbers.pages < numbers.minPages) {
     return ['bad', `Too few pages: a step needs ${count(numbers.minPages)}, to read one prefix ` +
       `of ${count(numbers.prefixTokens)} tokens and fill the next.`];
   }
-  return ['good', `Fits: ${size(numbers.bytes)} of ${size(plan.usable)} usable; ` +
+  return ['good', `Memory suffices: ${size(numbers.bytes)} of ${size(plan.usable)} usable; ` +
     `${size(left)} are left.`];
 }
 

@@ -81,12 +81,11 @@ class Pool {
       if (one.gone) continue;
       one.written += Math.min(this.stride, one.length - one.written);
       while (one.size < one.written && !one.gone) {
-        if (this.free >= this.block) {
-          this.free -= this.block;
-          one.size += this.block;
-        } else {
-          this.sendBack();
-        }
+        const pages = Math.min(ceilDiv(one.written - one.size, this.block),
+                               Math.floor(this.free / this.block));
+        this.free -= pages * this.block;
+        one.size += pages * this.block;
+        if (one.size < one.written) this.sendBack();
       }
       if (one.written === one.length && !one.gone) this.end(one);
     }

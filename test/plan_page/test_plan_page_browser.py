@@ -93,11 +93,12 @@ def check_memory(page: Any, plan: Mapping[str, Any], choice: Choice) -> None:
     assert f'needs {numbers.min_pages:,} pages' in text(page, 'detail-prefixes')
     verdict = text(page, 'verdict')
     if numbers.headroom_bytes < 0:
-        assert verdict.startswith('Does not fit') and size(-numbers.headroom_bytes) in verdict
+        assert verdict.startswith('Memory does not suffice')
+        assert size(-numbers.headroom_bytes) in verdict
     elif choice.num_pages < numbers.min_pages:
         assert verdict.startswith('Too few pages')
     else:
-        assert verdict.startswith('Fits') and size(numbers.headroom_bytes) in verdict
+        assert verdict.startswith('Memory suffices') and size(numbers.headroom_bytes) in verdict
 
 
 def test_it_opens_with_the_numbers_of_the_plan(page, smolvla_plan):
