@@ -132,7 +132,7 @@ function drawAxis(scale) {
   for (const factor of [0.1, 0.2, 0.5, 1, 2, 5]) {
     if (scale / one / (step * factor) <= wanted) { step *= factor; break; }
   }
-  for (let k = 0; k * step * one <= scale; k++) {
+  for (let k = 0; k * step * one <= 0.97 * scale; k++) {
     const tick = document.createElement('span');
     tick.textContent = k ? `${Number((k * step).toPrecision(6))}` : `0 ${unit}`;
     tick.style.left = `${100 * k * step * one / scale}%`;

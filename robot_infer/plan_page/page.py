@@ -132,10 +132,9 @@ def _memory(plan: Json, data: Mapping[str, Any]) -> str:
 def _row(line: PageLine, number: int, colour: str) -> str:
     return (
         f'<tr data-line="{number}"><th scope="row"><span class="swatch {colour}"></span>'
-        f'{escape(line.name)} <span class="basis {escape(line.basis)}">'
-        f'{escape(line.basis)}</span><span class="arithmetic">{escape(line.arithmetic)}'
-        f'</span></th><td class="n bytes" data-bytes="{line.num_bytes}">'
-        f'{size(line.num_bytes)}</td><td class="n share"></td></tr>\n')
+        f'{escape(line.name)}<span class="arithmetic"><span class="basis">{escape(line.basis)}'
+        f'</span> <span class="how">{escape(line.arithmetic)}</span></span></th>'
+        f'<td class="n bytes" data-bytes="{line.num_bytes}">{size(line.num_bytes)}</td><td class="n share"></td></tr>\n')
 
 
 def _tile(name: str, label: str, value: str, detail: str, detail_name: str = '') -> str:
@@ -199,7 +198,7 @@ aria-label="Shares of the pool"><table id="shares"><thead><tr><th scope="col">st
 <span><i class="stroke bound"></i>never more: page - 1</span>
 <span><i class="stroke longest"></i>contiguous, mean</span></div>
 <div id="waste-plot"></div>
-<table id="waste"><thead><tr><th scope="col">storage</th><th scope="col" class="n">mean waste</th>
+<table id="waste"><thead><tr><th scope="col">storage</th><th scope="col" class="n">mean</th>
 <th scope="col" class="n">worst</th><th scope="col" class="n">used</th></tr></thead>
 <tbody>{waste_rows}</tbody></table></div></div></div>
 </section>'''

@@ -227,7 +227,8 @@ function drawWaste(choice, lengths) {
 function showWaste(lengths, longest) {
   for (const row of document.querySelectorAll('#waste tbody tr')) {
     const found = simulate(lengths, row.dataset.block ? Number(row.dataset.block) : null, longest);
-    row.querySelector('.mean').textContent = found.waste.toFixed(1);
+    row.querySelector('.mean').textContent = found.waste < 1000
+      ? found.waste.toFixed(1) : count(Math.round(found.waste));
     row.querySelector('.worst').textContent = count(found.worst);
     row.querySelector('.utilisation').textContent = `${(100 * found.utilisation).toFixed(1)} %`;
     row.dataset.taken = found.taken;

@@ -37,10 +37,11 @@ NAMES = ('chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'
 _PATIENCE_S = 60.0
 _KEYS = {'Tab': 9, 'ArrowLeft': 37, 'ArrowUp': 38, 'ArrowRight': 39, 'ArrowDown': 40, 'Home': 36,
          'End': 35, 'Enter': 13, ' ': 32}
+# It refuses a sandbox to root, and cannot have one in many containers; the pages are ours.
 _FLAGS = ('--headless=new', '--remote-debugging-pipe', '--no-first-run', '--disable-gpu',
           '--disable-dev-shm-usage', '--disable-extensions', '--disable-sync', '--mute-audio',
           '--disable-background-networking', '--disable-component-update', '--no-proxy-server',
-          '--no-default-browser-check', '--force-prefers-reduced-motion')
+          '--no-default-browser-check', '--no-sandbox', '--force-prefers-reduced-motion')
 
 
 def find_chromium() -> str | None:
@@ -55,7 +56,6 @@ class Chromium:
         to_browser, self._write = os.pipe()
         self._read, from_browser = os.pipe()
         self._said = profile / 'said.txt'
-        sandbox = [] if os.geteuid() else ['--no-sandbox']  # it refuses one to root
 
         def hand_over() -> None:
             # In the child: the protocol is on descriptors 3 and 4. First out of the way of both.
@@ -65,7 +65,7 @@ class Chromium:
             os.dup2(ours[1], 4)
 
         self._process = subprocess.Popen(
-            [program, *_FLAGS, *sandbox, f'--user-data-dir={profile}', 'about:blank'],
+            [program, *_FLAGS, f'--user-data-dir={profile}', 'about:blank'],
             preexec_fn=hand_over, close_fds=False, start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=self._said.open('wb'))

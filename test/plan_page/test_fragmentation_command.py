@@ -45,7 +45,8 @@ def test_the_worked_example(around_2048, capsys):
     assert run('--lengths', around_2048, *EXAMPLE) == 0
     text = capsys.readouterr().out
     assert 'A token takes 160 KiB. The budget is 506 GB = 471.2 GiB.' in text
-    rows = {line.split('  ')[0].strip(): line.split() for line in text.split('In one pool')[0].splitlines()}
+    rows = {line.split('  ')[0].strip(): line.split()
+            for line in text.split('In one pool')[0].splitlines()}
     assert rows['contiguous'][-4:] == ['6.3%', '5.00', 'GiB', '94']
     assert rows['pages of 16'][-4:] == ['99.6%', '2.50', 'MiB', '1,502']
 

@@ -273,6 +273,9 @@ def test_nothing_is_wider_than_the_screen(browser, smolvla_plan, tmp_path, width
         "[...document.querySelectorAll('main *')].filter(one => !one.closest('.scroll, .bar, svg,"
         " .axis') && one.getBoundingClientRect().right > innerWidth + 0.5).map(one => one.id || "
         'one.className)') == []
+    assert page.run("[...document.querySelectorAll('.panel, .tile')].filter(one => "
+                    "one.scrollWidth > one.clientWidth)"
+                    '.map(one => one.innerText)') == []
 
 
 @pytest.mark.parametrize('dark', [False, True])
