@@ -134,7 +134,8 @@ def _row(line: PageLine, number: int, colour: str) -> str:
         f'<tr data-line="{number}"><th scope="row"><span class="swatch {colour}"></span>'
         f'{escape(line.name)}<span class="arithmetic"><span class="basis">{escape(line.basis)}'
         f'</span> <span class="how">{escape(line.arithmetic)}</span></span></th>'
-        f'<td class="n bytes" data-bytes="{line.num_bytes}">{size(line.num_bytes)}</td><td class="n share"></td></tr>\n')
+        f'<td class="n bytes" data-bytes="{line.num_bytes}">{size(line.num_bytes)}</td>'
+        '<td class="n share"></td></tr>\n')
 
 
 def _tile(name: str, label: str, value: str, detail: str, detail_name: str = '') -> str:

@@ -250,9 +250,11 @@ def test_arrow_keys_move_a_slider_and_the_button_undoes_it(page, smolvla_plan):
     check_memory(page, smolvla_plan, choice)
 
 
-def test_what_has_the_focus_is_not_under_the_bar(page):
-    for _ in SLIDERS:
-        page.press('Tab')
+@pytest.mark.parametrize('width', [360, 1280])
+def test_what_has_the_focus_is_not_under_the_bar(page, width):
+    page.set_screen(width, 700, phone=width < 500)
+    for back in [False] * len(SLIDERS) + [True] * (len(SLIDERS) - 1):  # the bar stays in view
+        page.press('Tab', shift=back)
         assert page.run(
             '(() => { const box = document.activeElement.getBoundingClientRect(); return '
             'document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2) === '
