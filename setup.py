@@ -39,10 +39,12 @@ options = {'develop': {'script_dir': EXECUTABLES}} if develop_has_script_dir els
 
 
 def assets():
-    """Files below robot_infer/ that are not Python: the demo policy and its like."""
+    """Files below robot_infer/ that are not Python: the demo policy, tables, parts of pages."""
     root = Path(NAME)
-    return [str(path.relative_to(root)) for path in sorted(root.glob('assets/**/*'))
-            if path.is_file()]
+    patterns = ('assets/**/*', 'budget/*.yaml', 'budget/*.csv', 'plan_page/*.css',
+                'plan_page/*.js')
+    return [str(path.relative_to(root)) for pattern in patterns
+            for path in sorted(root.glob(pattern)) if path.is_file()]
 
 
 def compiler():
@@ -132,6 +134,7 @@ setup(
             f'robot_infer_guard = {NAME}.ros.start:guard',
             f'robot_infer_sim = {NAME}.ros.start:sim',
             f'robot-infer = {NAME}.cli:main',
+            f'plan = {NAME}.plan_command:main',  # ros2 run robot_infer plan
         ],
     },
 )

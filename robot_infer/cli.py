@@ -13,7 +13,7 @@
 # limitations under the License.
 
 
-"""The command line: `robot-infer doctor | demo | replay | record | kernels | ...`.
+"""The command line: `robot-infer doctor | demo | plan | replay | record | kernels | ...`.
 
 Each command imports what it needs when it runs, so that none fails for want of another's.
 """
@@ -124,6 +124,15 @@ def record(arguments: Sequence[str]) -> None:
 def kernels(arguments: Sequence[str]) -> None:
     """Compile the kernels for a chip that is not here; say which run here (--help for more)."""
     from robot_infer import kernel_command as command
+
+    sys.exit(command.main(list(arguments)))
+
+
+@main.command(context_settings=_PASS_ON)
+@click.argument('arguments', nargs=-1, type=click.UNPROCESSED)
+def plan(arguments: Sequence[str]) -> None:
+    """Say before deployment what memory a policy takes, and at what rate (--help for more)."""
+    from robot_infer import plan_command as command
 
     sys.exit(command.main(list(arguments)))
 

@@ -130,7 +130,7 @@ def ring_lines(rings: Sequence[CameraRing], image_size: tuple[int, int],
                    'host', 'rings', buffers),
         MemoryLine('frames in the node', sum(node), f'messages and decoded frames: {sizes}',
                    basis, 'host', 'node', node),
-        MemoryLine('frames of the policy', sum(policy) + widest,
+        MemoryLine('frame staging', sum(policy) + widest,
                    f'two frames and the pixels of one: {frames}; {widest} on the way', basis,
                    'host', 'staging', policy))
 

@@ -44,6 +44,8 @@ PROCESS_BYTES, NODE_BYTES = 277 * MIB, 164 * MIB
 # PyTorch with lazily loaded modules: 300 to 400 MB (pytorch issues 107667, 109888), and cuBLAS's
 # workspaces; on unified memory the host's side of the libraries comes from the same pool.
 CONTEXT_BYTES, UNIFIED_CONTEXT_BYTES = 450 * MIB, 1280 * MIB
+# Between a process with its freed memory given back, and the same some steps later.
+KEPT_BYTES = 16 * MIB
 # TensorRT-LLM takes 60 MB for a captured graph (pull request 3362).
 GRAPH_BYTES = 60_000_000
 # An idle Orin Nano holds 0.6 to 0.9 GiB headless, 1.5 to 2.8 GiB with a desktop (tegrastats).
@@ -172,18 +174,19 @@ def lay_out(
     numbers = prefix_numbers(shape, len(cameras), VALUE_BYTES[config.policy.dtype])
     suffix = suffix_tokens(shape, config)
     pages = plan_pages(numbers, len(cameras), suffix, config.cache)
+    form = _form(config, device)
     weights = loaded_weights(
-        shape, facts.tensors, _form(config, device), step_counts=_step_counts(shape, config),
+        shape, facts.tensors, form, step_counts=_step_counts(shape, config),
         positions=numbers.max_prefix + shape.horizon)
     workspace = plan_workspace(
         shape, num_cameras=len(cameras), prefix_tokens=numbers.max_prefix, horizon=suffix,
         denoise_steps=config.policy.denoise_steps or shape.denoise_steps,
-        value_bytes=numbers.dtype.itemsize, quantised=config.policy.weights != 'as_loaded',
-        action_width=_action_width(facts.tensors))
+        value_bytes=numbers.dtype.itemsize, quantised=form.weights != 'as_loaded',
+        packed=form.packed, action_width=_action_width(facts.tensors))
     lines = [
         *weights.lines, *pages.lines, *workspace.lines(),
         *ring_lines(camera_rings(cameras, facts.rings), shape.image_size),
-        *_machine_lines(device, config, facts, weights.num_tensors)]
+        *_machine_lines(device, facts, weights.num_bytes, weights.num_tensors)]
     return Layout(
         lines=tuple(line for line in lines if line.num_bytes), num_pages=pages.num_blocks,
         page_tokens=config.cache.page_tokens, need=page_need(shape, config, len(cameras)),
@@ -191,7 +194,7 @@ def lay_out(
 
 
 def _machine_lines(
-    device: Device, config: Config, facts: Facts, num_tensors: int,
+    device: Device, facts: Facts, weights: int, num_tensors: int,
 ) -> Sequence[MemoryLine]:
     """What the process, the device and the rest of the robot take."""
     measured = facts.process_bytes is not None
@@ -211,13 +214,17 @@ def _machine_lines(
                        'estimate', kind='context'),
             MemoryLine('graph capture', 3 * GRAPH_BYTES, f'3 stages x {GRAPH_BYTES} bytes, kept '
                        'free: this version captures none yet', 'estimate', kind='graphs'),
-            MemoryLine('allocator rounding', 22 * MIB + num_tensors * MIB // 2,
-                       f'a segment of 20 MiB, one of 2 MiB, and half a MiB for each of '
-                       f'{num_tensors} tensors', 'estimate', kind='rounding')]
+            MemoryLine('allocator rounding', 22 * MIB + weights // 50, 'a segment of 20 MiB and '
+                       f'one of 2 MiB, and 2 % of {weights} bytes of weights (121 MiB were seen: '
+                       'vllm issue 10637)', 'estimate', kind='rounding')]
     else:
         lines.append(MemoryLine(
-            'allocator rounding', num_tensors * 4096, f'{num_tensors} tensors x half of what is '
-            'rounded up to 4096 bytes, twice', 'bound', 'host', kind='rounding'))
+            'C library', KEPT_BYTES, 'what a step freed and glibc keeps for the next one; 4 to 30 '
+            'MiB were seen', 'estimate', 'host', 'rounding'))
+        lines.append(MemoryLine(
+            'allocator rounding', num_tensors * 4096,
+            f'each of {num_tensors} tensors to whole pages of 4096 bytes', 'bound', 'host',
+            'rounding'))
     reserve, words = _reserve(device, facts)
     lines.append(MemoryLine('rest of the robot', reserve, words, 'estimate', kind='reserve'))
     return lines

@@ -107,6 +107,11 @@ class LoadedWeights:
     lines: tuple[MemoryLine, ...]
     num_tensors: int
 
+    @property
+    def num_bytes(self) -> int:
+        """Of all of them."""
+        return sum(line.num_bytes for line in self.lines)
+
 
 def loaded_weights(
     shape: ModelShape, tensors: Shapes | None, form: Form, *, step_counts: tuple[int, ...] = (),

@@ -269,7 +269,7 @@ def _advice(levers: tuple[Lever, ...]) -> str:
         return f'{min(enough, key=lambda lever: lever.gain_bytes).change} would make it fit'
     more = [lever.name for lever in levers if lever.fits]
     if more:
-        return f'no setting would make it fit, but {more[-1]} would'
+        return f'no setting of this version would make it fit; {more[-1]} would'
     return 'nothing that was tried would make it fit'
 
 

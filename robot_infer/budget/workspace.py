@@ -26,8 +26,9 @@ bytes of a value in the dtype of the projections; the residual and the norms are
     denoise                   as a decoder, with the queries of one layer more, and the noisy
                               actions after every step
 
-Quantised weights round what they are given to bfloat16 and sum in float32: two copies more.
-The stages run one after the other in the same memory.
+Quantised weights round what they are given to bfloat16 and sum in float32, copies of both; oneDNN,
+where weights lie in its blocks, copies what it is given. The stages run one after the other in
+the same memory.
 """
 
 from __future__ import annotations
@@ -65,50 +66,61 @@ class Workspace:
         return tuple(lines)
 
 
+@dataclass(frozen=True)
+class _Kind:
+    """How projections compute."""
+
+    value_bytes: int
+    quantised: bool
+    packed: bool
+
+
 def plan_workspace(
     shape: ModelShape, *, num_cameras: int, prefix_tokens: int, horizon: int, denoise_steps: int,
-    value_bytes: int, quantised: bool = False, action_width: int = 32,
+    value_bytes: int, quantised: bool = False, packed: bool = False, action_width: int = 32,
 ) -> Workspace:
     """The widest moment of vision, prefill and denoise (or decode).
 
     :param prefix_tokens: of the longest prefix, computed at once.
+    :param packed: large weights lie in oneDNN's blocks.
     :param action_width: columns of an action as the network has it, padding included.
     """
     stages = []
+    kind = _Kind(value_bytes, quantised, packed and not quantised)
     if shape.vision is not None and num_cameras:
-        stages.append(('vision', *_vision(shape, value_bytes, quantised)))
+        stages.append(('vision', *_vision(shape, kind)))
     stages.append(('prefill', *_decoder(
-        shape.language, prefix_tokens, value_bytes, quantised, queries=3)))
+        shape.language, prefix_tokens, kind, queries=3)))
     if shape.denoise_steps and shape.action is not None:
-        num_bytes, words = _decoder(shape.action, horizon, value_bytes, quantised, queries=4)
+        num_bytes, words = _decoder(shape.action, horizon, kind, queries=4)
         kept = (denoise_steps + _KEPT_VECTORS) * horizon * action_width * 4
         stages.append(('denoise', num_bytes + kept, f'{words} + ({denoise_steps} steps + '
                        f'{_KEPT_VECTORS}) x {horizon} x {action_width} x 4'))
     else:
-        num_bytes, words = _decoder(shape.language, 1, value_bytes, quantised, queries=3)
+        num_bytes, words = _decoder(shape.language, 1, kind, queries=3)
         logits = 2 * 4 * shape.language.vocab  # as computed, and as float32 probabilities
         stages.append(('decode', num_bytes + logits,
                        f'{words} + logits 2 x 4 x {shape.language.vocab}'))
     return Workspace(tuple(stages))
 
 
-def _vision(shape: ModelShape, value: int, quantised: bool) -> tuple[int, str]:
-    vision = shape.vision
+def _vision(shape: ModelShape, kind: _Kind) -> tuple[int, str]:
+    vision, value = shape.vision, kind.value_bytes
     assert vision is not None
     patches = (shape.image_size[0] // shape.patch) * (shape.image_size[1] // shape.patch)
     width, hidden = vision.width, vision.hidden
-    row = 12 * width + value * (5 * width + 2 * hidden)
-    words = f'12 x {width} + {value} x (5 x {width} + 2 x {hidden})'
-    if quantised:
-        row += 2 * (width + hidden)
-        words += f' + 2 x ({width} + {hidden})'
+    around = max(2 * value, 8) if kind.quantised else 2 * value  # of the MLP, before and after
+    row = 12 * width + 5 * value * width + around * hidden
+    words = f'12 x {width} + {5 * value} x {width} + {around} x {hidden}'
+    if kind.packed:
+        row += value * max(width, hidden)
+        words += f' + {value} x {max(width, hidden)}'
     pixels = 3 * shape.image_size[0] * shape.image_size[1] * (4 + (value if value != 4 else 0))
     return patches * row + pixels, f'{patches} patches x ({words}) + pixels {pixels}'
 
 
-def _decoder(stack: Stack, tokens: int, value: int, quantised: bool, *, queries: int,
-             ) -> tuple[int, str]:
-    width, hidden = stack.width, stack.hidden
+def _decoder(stack: Stack, tokens: int, kind: _Kind, *, queries: int) -> tuple[int, str]:
+    width, hidden, value = stack.width, stack.hidden, kind.value_bytes
     q, kv = stack.num_heads * stack.head_dim, stack.num_kv_heads * stack.head_dim
     floats = 12 if value == 4 else 16
     gates = 3 if stack.gated else 2
@@ -119,8 +131,11 @@ def _decoder(stack: Stack, tokens: int, value: int, quantised: bool, *, queries:
     rotating = 8 * width + (4 + 2 * value) * (q + kv) + value * (q + 2 * kv)
     if rotating > row:
         row, words = rotating, f'8 x {width} + {4 + 2 * value} x {q + kv} + {value} x {q + 2 * kv}'
-    if quantised:
-        row += 6 * max(width, 2 * hidden)
-        words += f' + 6 x {max(width, 2 * hidden)}'
+    if kind.quantised:
+        row += 8 * width + 2 * hidden + (4 - value) * gates * hidden
+        words += f' + 8 x {width} + {2 + (4 - value) * gates} x {hidden}'
+    if kind.packed:
+        row += value * max(width, hidden)
+        words += f' + {value} x {max(width, hidden)}'
     return (tokens * (row + _INDEX_BYTES),
             f'{tokens} tokens x ({words} + {_INDEX_BYTES})')
