@@ -23,7 +23,7 @@ import time
 
 from robot_infer.control.window import Window
 
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # malloc.h of glibc
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h of glibc
 _LARGEST_BLOCK, _KEPT_AT_MOST, _RESERVE = 32 * 2**20, 128 * 2**20, 32 * 2**20
 
 
@@ -59,23 +59,13 @@ class CollectorWatch:
             self.pauses_s.add((time.monotonic_ns() - self._began_ns) * 1e-9)
 
 
-def share_freed_memory() -> bool:
-    """Let the C library serve all threads from one arena; whether it can. Before there are others.
-
-    By default each thread has an arena of its own, and what one freed serves no other: the process
-    grew by an image whenever a thread met a backlog that it had not met before, for hours.
-    """
-    libc = ctypes.CDLL(None)
-    return hasattr(libc, 'mallopt') and bool(libc.mallopt(_M_ARENA_MAX, 1))
-
-
 def keep_freed_memory() -> bool:
     """Let the C library keep what messages free, for the next ones; whether it can.
 
     By default it gives back to the system what a large message took, and each page of the next
     one is then a page fault, under the interpreter's lock: 451 for one 640x480 rgb8 image, 1.21 ms
     of it in all; 0.35 ms with this. A reserve is touched now, so that a backlog of images later
-    does not make the process grow; it serves all threads behind `share_freed_memory`.
+    does not make the process grow; it serves all threads behind ros/start.py.
     """
     libc = ctypes.CDLL(None)
     if not hasattr(libc, 'mallopt'):  # musl

@@ -129,7 +129,7 @@ def _own_node(config: Config) -> Iterator[Child]:
         file.write_text(config_yaml(config))
         os.environ.update(environment)  # our own DDS participant needs the same
         child = Child('policy node', [
-            sys.executable, '-m', 'robot_infer.ros.node', '--ros-args', '--params-file',
+            sys.executable, '-m', 'robot_infer.ros.start', 'node', '--ros-args', '--params-file',
             str(file), '-p', 'use_sim_time:=true', '-p', 'diagnostics.publish_steps:=true',
             '-p', f'qos_overrides.{ACTION_TOPIC}.publisher.depth:={_ACTION_DEPTH}'], environment)
         try:

@@ -38,7 +38,7 @@ from rclpy.lifecycle import LifecycleState, Node, TransitionCallbackReturn
 
 from robot_infer.config import Config
 from robot_infer.control import MonotonicClock, RuntimeStatus
-from robot_infer.control.memory import give_back_memory, keep_freed_memory, share_freed_memory
+from robot_infer.control.memory import give_back_memory, keep_freed_memory
 from robot_infer.errors import ConfigError, RobotInferError
 from robot_infer.ros.journal import Journal
 from robot_infer.ros.parameters import Parameters
@@ -241,17 +241,11 @@ class PolicyNode(Node):
             self.trigger_deactivate()
 
 
-def prepare_process() -> None:
-    """What is set for a process once, before it has threads."""
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the node until SIGINT or SIGTERM; returns the exit status."""
     # The control tick waits for the interpreter's lock at most this long behind Python code of the
     # worker (5 ms by default): 87 of 360 ticks were late by over 10 ms so, 32 with this.
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    share_freed_memory()
-
-
-def main(args: Sequence[str] | None = None) -> int:
-    """Run the node until SIGINT or SIGTERM; returns the exit status."""
-    prepare_process()
     return run(PolicyNode, args)
 
 

@@ -99,8 +99,8 @@ class Demo:
             robot = self._start(undo, 'simulated robot', environment, 'robot_infer.sim.node',
                                 *self._parameters())
             policy = self._start(
-                undo, 'policy node', environment, 'robot_infer.ros.node', *self._parameters(),
-                '-p', 'diagnostics.publish_steps:=true')  # the report is made of them
+                undo, 'policy node', environment, 'robot_infer.ros.start', 'node',
+                *self._parameters(), '-p', 'diagnostics.publish_steps:=true')  # for the report
             children = [policy, robot]
             if self._options.record is not None:
                 children.append(self._start(

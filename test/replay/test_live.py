@@ -67,7 +67,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 def running(environment: dict[str, str]) -> Iterator[Child]:
     """A node that somebody else has started; use_sim_time as in its environment."""
     child = Child('policy node', [
-        sys.executable, '-m', 'robot_infer.ros.node', '--ros-args', '--params-file',
+        sys.executable, '-m', 'robot_infer.ros.start', 'node', '--ros-args', '--params-file',
         str(shared_file('config/demo.yaml')), '-r', '__node:=my_policy', '-p',
         'inference.ladder:=false', '-p', f'use_sim_time:={os.environ.get("SIM_TIME", "true")}'],
         environment)

@@ -374,6 +374,6 @@ class Robot:
 
 def start_node(domain_id: int, *arguments: str, **environment: str) -> Child:
     """`robot_infer_node` as a process, with ROS arguments."""
-    command = [sys.executable, '-m', 'robot_infer.ros.node', '--ros-args', *arguments]
+    command = [sys.executable, '-m', 'robot_infer.ros.start', 'node', '--ros-args', *arguments]
     return Child('robot_infer', command, {
         **ros_environment(domain_id), 'OMP_NUM_THREADS': '1', **environment})

@@ -136,7 +136,7 @@ def test_an_interrupt_that_python_drops_ends_it_at_the_next_wait(
 def test_a_process_that_dies_is_named_with_its_last_lines(demo: Callable[..., Running]):
     running = demo('--episodes', '50')
     running.wait(lambda: 'warming up' in running.told)
-    (policy,) = (child for child in running.children() if 'robot_infer.ros.node' in
+    (policy,) = (child for child in running.children() if 'robot_infer.ros.start node' in
                  ' '.join(child.cmdline()))
     policy.kill()
     assert running.end() == 2, running.told

@@ -42,11 +42,15 @@ import tempfile
 import threading
 import time
 
-import click
-import numpy as np
-from numpy.typing import NDArray
-from rich.console import Console
-from rich.table import Table
+from robot_infer.ros.start import share_freed_memory
+
+share_freed_memory()  # as the node does, before there are threads
+
+import click  # noqa: E402
+import numpy as np  # noqa: E402
+from numpy.typing import NDArray  # noqa: E402
+from rich.console import Console  # noqa: E402
+from rich.table import Table  # noqa: E402
 
 RATE_HZ = 50.0
 PERIOD_NS = round(1e9 / RATE_HZ)
@@ -85,7 +89,7 @@ def be_node(
     DeadlineStatistics.record = note
     if not alone:
         remote.COMMAND = (sys.executable, __file__, 'engine', str(folder), str(seconds))
-    policy_node.prepare_process()
+    sys.setswitchinterval(policy_node.SWITCH_INTERVAL_S)
     rclpy.init(args=[
         '--ros-args', '--params-file', str(shared_file('config/demo.yaml')),
         '-p', f'control.rate_hz:={RATE_HZ}', '-p', f'realtime.priority:={priority}',

@@ -93,7 +93,7 @@ class Driver:
         from robot_infer.sim.children import ros_environment
 
         self._process = subprocess.Popen(
-            [sys.executable, '-m', 'robot_infer.ros.node', '--ros-args', '-p',
+            [sys.executable, '-m', 'robot_infer.ros.start', 'node', '--ros-args', '-p',
              f'policy.checkpoint:={checkpoint}', '-p', 'policy.threads:=1', '-p',
              'policy.process:=false'],
             env={**ros_environment(domain_id), 'OMP_NUM_THREADS': '1',
