@@ -21,7 +21,7 @@ arithmetic (robot_infer/budget/), the tables (plan_table.py), the page (plan_pag
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 import difflib
 import json
 from pathlib import Path
@@ -71,6 +71,7 @@ class _Options:
     bandwidth: float | None
     tera: tuple[str, ...]
     unified: bool
+    sm: int | None
     self_test: bool
     cameras: tuple[str, ...]
     camera_rate: float
@@ -102,6 +103,8 @@ class _Model:
 @click.option('--tera', multiple=True, metavar='FORMAT=RATE', help='Its dense rate in 10^12 '
               'operations a second: fp16=40. Repeatable.')
 @click.option('--unified', is_flag=True, help='Its GPU and CPU share one memory.')
+@click.option('--sm', type=click.IntRange(10, 999), help='Its compute capability, 87 for 8.7: it '
+              'is a CUDA GPU; without it, a CPU.')
 @click.option('--self-test', is_flag=True, help='Measure what share of its figures this machine '
               'reaches.')
 @click.option('--camera', 'cameras', multiple=True, metavar='NAME:WIDTHxHEIGHT[:ENCODING[:DEPTH]]',
@@ -274,25 +277,25 @@ def _device(
     tera = dict(_tera(text) for text in options.tera)
     by_number = options.memory is not None and options.bandwidth is not None
     here = _here(options, config, given)
-    if here and not (options.device == 'auto' and by_number):
-        device = probe(here, threads=config.policy.threads)
-    elif here:
-        device = given_device(options.memory, options.bandwidth, tera, unified=options.unified)
-        return device, False
-    else:
-        table = known_devices() if options.device_file is None else load_devices(
-            options.device_file)
+    table = known_devices() if options.device_file is None else load_devices(options.device_file)
+    base, name = None, options.device
+    if here and not (name == 'auto' and by_number):
+        base = probe(here, threads=config.policy.threads)
+    elif not here:
         try:
-            device = find_device(options.device, table)
+            base = find_device(name, table)
         except ConfigError:
             if not by_number:
                 raise
-            return given_device(options.memory, options.bandwidth, tera, name=options.device,
-                                unified=options.unified), False
-    if options.memory is not None or options.bandwidth is not None or tera or options.unified:
-        device = given_device(options.memory, options.bandwidth, tera, base=device,
-                              unified=options.unified)
-    return device, bool(here)
+    if base is None or options.memory is not None or options.bandwidth is not None or tera or (
+            options.unified):
+        device = given_device(options.memory, options.bandwidth, tera, base=base,
+                              name='given by number' if here else name, unified=options.unified)
+    else:
+        device = base
+    if options.sm is not None:
+        device = replace(device, sm=options.sm)
+    return device, bool(here) and base is not None
 
 
 def _tera(text: str) -> tuple[str, float]:

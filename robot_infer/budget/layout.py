@@ -182,13 +182,16 @@ def lay_out(
         shape, num_cameras=len(cameras), prefix_tokens=numbers.max_prefix, horizon=suffix,
         denoise_steps=config.policy.denoise_steps or shape.denoise_steps,
         value_bytes=numbers.dtype.itemsize, quantised=form.weights != 'as_loaded',
-        packed=form.packed, action_width=_action_width(facts.tensors))
+        copied=not is_gpu(device) and (form.packed or form.dtype == 'bf16'),
+        action_width=_action_width(facts.tensors))
     lines = [
         *weights.lines, *pages.lines, *workspace.lines(),
         *ring_lines(camera_rings(cameras, facts.rings), shape.image_size),
         *_machine_lines(device, facts, weights.num_bytes, weights.num_tensors)]
     return Layout(
-        lines=tuple(line for line in lines if line.num_bytes), num_pages=pages.num_blocks,
+        # A workspace of 0 is all in those of the stages before, and says so.
+        lines=tuple(line for line in lines if line.num_bytes or line.kind == 'workspace'),
+        num_pages=pages.num_blocks,
         page_tokens=config.cache.page_tokens, need=page_need(shape, config, len(cameras)),
         cameras=cameras, one_memory=device.unified or not is_gpu(device))
 

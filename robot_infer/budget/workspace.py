@@ -26,9 +26,9 @@ bytes of a value in the dtype of the projections; the residual and the norms are
     denoise                   as a decoder, with the queries of one layer more, and the noisy
                               actions after every step
 
-Quantised weights round what they are given to bfloat16 and sum in float32, copies of both; oneDNN,
-where weights lie in its blocks, copies what it is given. The stages run one after the other in
-the same memory.
+Quantised weights round what they are given to bfloat16 and sum in float32, copies of both. oneDNN,
+which multiplies bfloat16 and weights that lie in its blocks, copies what it is given. The stages
+run one after the other in the same memory.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from robot_infer.budget.lines import MemoryLine
 from robot_infer.budget.shapes import ModelShape, Stack
 
 _KEPT_VECTORS = 4  # noise, x, velocity, and the step's own
+_ONEDNN_BYTES = 1 << 16  # accumulators and the like, whatever the number of rows
 _INDEX_BYTES = 24  # slot, limit and position of a token, int64 each
 
 
@@ -72,21 +73,21 @@ class _Kind:
 
     value_bytes: int
     quantised: bool
-    packed: bool
+    copied: bool
 
 
 def plan_workspace(
     shape: ModelShape, *, num_cameras: int, prefix_tokens: int, horizon: int, denoise_steps: int,
-    value_bytes: int, quantised: bool = False, packed: bool = False, action_width: int = 32,
+    value_bytes: int, quantised: bool = False, copied: bool = False, action_width: int = 32,
 ) -> Workspace:
     """The widest moment of vision, prefill and denoise (or decode).
 
     :param prefix_tokens: of the longest prefix, computed at once.
-    :param packed: large weights lie in oneDNN's blocks.
+    :param copied: products are oneDNN's, which copies what it is given.
     :param action_width: columns of an action as the network has it, padding included.
     """
     stages = []
-    kind = _Kind(value_bytes, quantised, packed and not quantised)
+    kind = _Kind(value_bytes, quantised, copied or quantised)
     if shape.vision is not None and num_cameras:
         stages.append(('vision', *_vision(shape, kind)))
     stages.append(('prefill', *_decoder(
@@ -112,11 +113,10 @@ def _vision(shape: ModelShape, kind: _Kind) -> tuple[int, str]:
     around = max(2 * value, 8) if kind.quantised else 2 * value  # of the MLP, before and after
     row = 12 * width + 5 * value * width + around * hidden
     words = f'12 x {width} + {5 * value} x {width} + {around} x {hidden}'
-    if kind.packed:
-        row += value * max(width, hidden)
-        words += f' + {value} x {max(width, hidden)}'
+    row, words = _copies(kind, width, hidden, row, words)
     pixels = 3 * shape.image_size[0] * shape.image_size[1] * (4 + (value if value != 4 else 0))
-    return patches * row + pixels, f'{patches} patches x ({words}) + pixels {pixels}'
+    more = pixels + (_ONEDNN_BYTES if kind.copied else 0)
+    return patches * row + more, f'{patches} patches x ({words}) + pixels and buffers {more}'
 
 
 def _decoder(stack: Stack, tokens: int, kind: _Kind, *, queries: int) -> tuple[int, str]:
@@ -134,8 +134,15 @@ def _decoder(stack: Stack, tokens: int, kind: _Kind, *, queries: int) -> tuple[i
     if kind.quantised:
         row += 8 * width + 2 * hidden + (4 - value) * gates * hidden
         words += f' + 8 x {width} + {2 + (4 - value) * gates} x {hidden}'
-    if kind.packed:
-        row += value * max(width, hidden)
-        words += f' + {value} x {max(width, hidden)}'
-    return (tokens * (row + _INDEX_BYTES),
-            f'{tokens} tokens x ({words} + {_INDEX_BYTES})')
+    row, words = _copies(kind, width, hidden, row, words)
+    more = _ONEDNN_BYTES if kind.copied else 0
+    return (tokens * (row + _INDEX_BYTES) + more,
+            f'{tokens} tokens x ({words} + {_INDEX_BYTES})' + (f' + {more}' if more else ''))
+
+
+def _copies(kind: _Kind, width: int, hidden: int, row: int, words: str) -> tuple[int, str]:
+    """What oneDNN copies of the widest input of a product."""
+    if not kind.copied:
+        return row, words
+    value = 2 if kind.quantised else kind.value_bytes
+    return row + value * max(width, hidden), f'{words} + {value} x {max(width, hidden)}'

@@ -109,7 +109,7 @@ def test_the_executables_are_functions_that_exist(wheel):
     lines = wheel.read(name).decode().splitlines()
     scripts = dict(line.split(' = ') for line in lines if ' = ' in line)
     assert set(scripts) == {
-        'robot_infer_node', 'robot_infer_guard', 'robot_infer_sim', 'robot-infer'}
+        'robot_infer_node', 'robot_infer_guard', 'robot_infer_sim', 'robot-infer', 'plan'}
     pytest.importorskip('rclpy', reason='ROS 2 (rclpy) is not installed')
     for target in scripts.values():
         module, function = target.split(':')
