@@ -53,7 +53,8 @@ def refused(result: Result, *words: str) -> None:
 def test_what_fits_is_a_table_a_sentence_and_status_0():
     result = run('--config', str(ROOT / 'config' / 'demo.yaml'), *NANO)
     assert result.exit_code == 0, result.output
-    for words in (r'^ line +GiB +GB +share', r'^ pages .* exact +\d+ pages; 9 planes x 2 x 16 tokens ',
+    for words in (r'^ line +GiB +GB +share',
+                  r'^ pages .* exact +\d+ pages; 9 planes x 2 x 16 tokens ',
                   r'^ rest of the robot +2\.000 +2\.147', r'^ headroom ', r'denoise ',
                   r'^efficiency: compute ', r'^history: the pages hold '):
         assert re.search(words, result.output, re.MULTILINE), (words, result.output)
