@@ -14,42 +14,31 @@
 
 """Every line of a plan: what a model, its settings and a device make of each other.
 
-What lives here: which lines there are, and where the numbers of those come from that nothing in
-the settings tells. What does not: the arithmetic of pages, weights, workspaces and cameras (in
-their own files); whether it fits (plan.py).
+What lives here: which lines there are, and what the settings make of a model's shape. What does
+not: the arithmetic of pages, weights, workspaces, cameras and the machine (in their own files);
+whether it fits (plan.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+import functools
+from pathlib import Path
 import platform
 
 from robot_infer.budget.camera_rings import CameraRing, camera_rings, ring_lines
 from robot_infer.budget.devices import Device
 from robot_infer.budget.lines import MemoryLine
 from robot_infer.budget.loaded import VALUE_BYTES, Form, Shapes, loaded_weights
+from robot_infer.budget.machine import attention_lines, is_gpu, machine_lines
 from robot_infer.budget.model_shape import ModelShape
 from robot_infer.budget.pages import PageNeed, need_pages, plan_pages
 from robot_infer.budget.workspace import plan_workspace
 from robot_infer.config import Config
 from robot_infer.errors import BudgetError, CheckpointError, ConfigError
 
-MIB = 1 << 20
 # Of the process that runs the engine: what is measured against its resident memory.
 ENGINE_KINDS = ('weights', 'kv', 'embeddings', 'workspace', 'staging', 'process', 'rounding')
-# Measured on x86-64 Linux with Python 3.11 and torch 2.13 for the CPU (robot_infer/footprint.py),
-# and with rclpy on Fast DDS, its 32 MiB of shared memory and the reserve of 32 MiB included.
-PROCESS_BYTES, NODE_BYTES = 277 * MIB, 164 * MIB
-# PyTorch with lazily loaded modules: 300 to 400 MB (pytorch issues 107667, 109888), and cuBLAS's
-# workspaces; on unified memory the host's side of the libraries comes from the same pool.
-CONTEXT_BYTES, UNIFIED_CONTEXT_BYTES = 450 * MIB, 1280 * MIB
-# Between a process with its freed memory given back, and the same some steps later.
-KEPT_BYTES = 16 * MIB
-# TensorRT-LLM takes 60 MB for a captured graph (pull request 3362).
-GRAPH_BYTES = 60_000_000
-# An idle Orin Nano holds 0.6 to 0.9 GiB headless, 1.5 to 2.8 GiB with a desktop (tegrastats).
-UNIFIED_RESERVE_BYTES, DISCRETE_RESERVE_BYTES = 2048 * MIB, 512 * MIB
 _PADDED_ACTION = 32  # columns of LeRobot's SmolVLA and pi0, where no header tells
 _FP8_FROM_SM = 89
 
@@ -122,11 +111,6 @@ class PrefixNumbers:
     dtype: _Size
 
 
-def is_gpu(device: Device) -> bool:
-    """Whether the policy runs on a CUDA device of it."""
-    return device.sm is not None
-
-
 def prefix_numbers(shape: ModelShape, num_cameras: int, value_bytes: int) -> PrefixNumbers:
     """The numbers of a model's prefix.
 
@@ -187,7 +171,9 @@ def lay_out(
     lines = [
         *weights.lines, *pages.lines, *workspace.lines(),
         *ring_lines(camera_rings(cameras, facts.rings), shape.image_size),
-        *_machine_lines(device, facts, weights.num_bytes, weights.num_tensors)]
+        *attention_lines(device, numbers.head_dim),
+        *machine_lines(device, weights.num_bytes, weights.num_tensors,
+                       process_bytes=facts.process_bytes, reserve_bytes=facts.reserve_bytes)]
     return Layout(
         # A workspace of 0 is all in those of the stages before, and says so.
         lines=tuple(line for line in lines if line.num_bytes or line.kind == 'workspace'),
@@ -196,58 +182,19 @@ def lay_out(
         cameras=cameras, one_memory=device.unified or not is_gpu(device))
 
 
-def _machine_lines(
-    device: Device, facts: Facts, weights: int, num_tensors: int,
-) -> Sequence[MemoryLine]:
-    """What the process, the device and the rest of the robot take."""
-    measured = facts.process_bytes is not None
-    lines = [
-        MemoryLine('process of the policy', facts.process_bytes or PROCESS_BYTES,
-                   'Python and torch without a policy, measured '
-                   + ('here' if measured else 'on x86-64 with torch 2.13'), 'estimate', 'host',
-                   'process'),
-        MemoryLine('process of the node', NODE_BYTES, 'rclpy and Fast DDS with 32 MiB of shared '
-                   'memory, and 32 MiB kept for messages; measured on x86-64', 'estimate', 'host',
-                   'node')]
-    if is_gpu(device):
-        lines += [
-            MemoryLine('CUDA context', UNIFIED_CONTEXT_BYTES if device.unified else CONTEXT_BYTES,
-                       'context, cuBLAS workspaces and lazily loaded modules'
-                       + (', the host\'s side of them too' if device.unified else ''),
-                       'estimate', kind='context'),
-            MemoryLine('graph capture', 3 * GRAPH_BYTES, f'3 stages x {GRAPH_BYTES} bytes, kept '
-                       'free: this version captures none yet', 'estimate', kind='graphs'),
-            MemoryLine('allocator rounding', 22 * MIB + weights // 50, 'a segment of 20 MiB and '
-                       f'one of 2 MiB, and 2 % of {weights} bytes of weights (121 MiB were seen: '
-                       'vllm issue 10637)', 'estimate', kind='rounding')]
-    else:
-        lines.append(MemoryLine(
-            'C library', KEPT_BYTES, 'what a step freed and glibc keeps for the next one; 4 to 30 '
-            'MiB were seen', 'estimate', 'host', 'rounding'))
-        lines.append(MemoryLine(
-            'allocator rounding', num_tensors * 4096,
-            f'each of {num_tensors} tensors to whole pages of 4096 bytes', 'bound', 'host',
-            'rounding'))
-    reserve, words = _reserve(device, facts)
-    lines.append(MemoryLine('rest of the robot', reserve, words, 'estimate', kind='reserve'))
-    return lines
-
-
-def _reserve(device: Device, facts: Facts) -> tuple[int, str]:
-    if facts.reserve_bytes is not None:
-        return facts.reserve_bytes, 'as asked'
-    if device.available_bytes is not None:
-        return 0, 'what runs now is not in what is available'
-    if device.unified or not is_gpu(device):
-        return UNIFIED_RESERVE_BYTES, ('operating system, desktop and other nodes; 0.6 to 2.8 GiB '
-                                       'were seen on idle Jetsons')
-    return DISCRETE_RESERVE_BYTES, 'desktop and other processes on the GPU'
-
-
 def _form(config: Config, device: Device) -> Form:
     on_x86 = platform.machine().lower() in ('x86_64', 'amd64')
     return Form(config.policy.dtype, config.policy.weights, packed=on_x86 and not is_gpu(device),
-                unpacked_bytes=2)
+                unpacked_bytes=2 if not on_x86 or _has_wide_registers() else 4)
+
+
+@functools.cache
+def _has_wide_registers() -> bool:
+    """Whether this x86 CPU multiplies bfloat16 by oneDNN: AVX-512 for bytes and words."""
+    try:
+        return ' avx512bw' in Path('/proc/cpuinfo').read_text(errors='replace')
+    except OSError:
+        return False
 
 
 def _step_counts(shape: ModelShape, config: Config) -> tuple[int, ...]:

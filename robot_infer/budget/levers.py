@@ -27,13 +27,13 @@ from robot_infer.budget.devices import Device
 from robot_infer.budget.layout import (
     Facts,
     Layout,
-    is_gpu,
     lay_out,
     page_need,
     replace_settings,
     with_budget,
     with_cameras,
 )
+from robot_infer.budget.machine import is_gpu
 from robot_infer.budget.model_shape import ModelShape
 from robot_infer.config import Config
 

@@ -27,8 +27,9 @@ import pytest
 from robot_infer.budget.camera_rings import parse_ring
 from robot_infer.budget.devices import GIB, Device, find_device, given_device
 from robot_infer.budget.headers import read_headers
-from robot_infer.budget.layout import PROCESS_BYTES, Facts, lay_out
+from robot_infer.budget.layout import Facts, lay_out
 from robot_infer.budget.levers import Lever
+from robot_infer.budget.machine import PROCESS_BYTES
 from robot_infer.budget.plan import Verdict, Wish, in_words, make_plan, with_room
 from robot_infer.budget.presets import PRESETS, find_preset
 from robot_infer.budget.shapes import read_shape
@@ -37,6 +38,7 @@ from robot_infer.config import Config
 from robot_infer.engine import Engine
 from robot_infer.errors import BudgetError, CheckpointError, ConfigError
 from robot_infer.footprint import measure_process
+from robot_infer_kernels.gpu.check import triton_version
 
 DEMO = Path(__file__).parents[2] / 'robot_infer' / 'assets' / 'demo_policy'
 NANO = 'Jetson Orin Nano 8GB Super (MAXN_SUPER, 1020 MHz)'
@@ -120,6 +122,23 @@ def test_on_unified_memory_every_line_counts():
             'camera rings', 'frame staging', 'process of the node', 'prefill workspace',
             'pages', 'image embeddings', 'vision encoder', 'action head'} <= {
                 line.name for line in plan.lines}
+
+
+@pytest.mark.skipif(triton_version() is None, reason='triton is not installed')
+@pytest.mark.parametrize('name', ['SmolVLA', 'pi0', 'OpenVLA-7B', 'Llama-3-8B'])
+@pytest.mark.parametrize('device', [NANO, 'agx thor', 'GeForce RTX 4090', 'H200'])
+def test_the_splits_of_attention_stay_in_their_bound(name, device):
+    from robot_infer_kernels.gpu.attention import choose, room_needed
+    plan, found = plan_preset(name, device), find_device(device)
+    stack, (group, *_) = plan.shape.language, plan.shape.kv
+    heads = (stack.num_heads, group.num_kv_heads, group.head_dim)
+    most = 0
+    for tokens in (1, 2, 3, 7, 16, 33, 50, 64, 65, 128, 177, 500):
+        choice = choose(found.sm, found.num_sms, tokens, *heads, 64, plan.layout.num_pages, 2)
+        most = max(most, 4 * sum(room_needed(tokens, *heads, choice)))
+    line = next(line for line in plan.lines if line.name == 'attention workspace')
+    assert most <= line.num_bytes
+    assert most or name != 'SmolVLA', 'its attention is split on every chip'
 
 
 def test_a_cpu_has_no_line_of_cuda():
