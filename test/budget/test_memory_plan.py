@@ -138,7 +138,7 @@ def test_the_splits_of_attention_stay_in_their_bound(name, device):
         most = max(most, 4 * sum(room_needed(tokens, *heads, choice)))
     line = next(line for line in plan.lines if line.name == 'attention workspace')
     assert most <= line.num_bytes
-    assert most or name != 'SmolVLA', 'its attention is split on every chip'
+    assert most or device != 'H200', 'on a large chip there are splits'
 
 
 def test_a_cpu_has_no_line_of_cuda():

@@ -17,9 +17,9 @@
     python tools/bench/bench_memory.py [FOLDER ...] [--steps 20]
 
 For the demo policy and for each checkpoint FOLDER, in fp32, bf16, int8 and int4: a process of its
-own loads the engine and says what is resident: when it is ready; and, what loading freed having been
-given back to the system, some steps later. Weights, and pages with embeddings, are summed over
-their tensors. On a CPU, where all of it is one process's memory.
+own loads the engine and says what is resident: when it is ready; and, what loading freed having
+been given back to the system, some steps later. Weights, and pages with embeddings, are summed
+over their tensors. On a CPU, where all of it is one process's memory.
 """
 
 from __future__ import annotations
