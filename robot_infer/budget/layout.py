@@ -175,9 +175,7 @@ def lay_out(
         *machine_lines(device, weights.num_bytes, weights.num_tensors,
                        process_bytes=facts.process_bytes, reserve_bytes=facts.reserve_bytes)]
     return Layout(
-        # A workspace of 0 is all in those of the stages before, and says so.
-        lines=tuple(line for line in lines if line.num_bytes or line.kind == 'workspace'),
-        num_pages=pages.num_blocks,
+        lines=tuple(line for line in lines if line.num_bytes), num_pages=pages.num_blocks,
         page_tokens=config.cache.page_tokens, need=page_need(shape, config, len(cameras)),
         cameras=cameras, one_memory=device.unified or not is_gpu(device))
 

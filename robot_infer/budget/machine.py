@@ -29,8 +29,8 @@ MIB = 1 << 20
 # Measured on x86-64 Linux with Python 3.11 and torch 2.13 for the CPU (robot_infer/footprint.py),
 # and with rclpy on Fast DDS, its 32 MiB of shared memory and the reserve of 32 MiB included.
 PROCESS_BYTES, NODE_BYTES = 277 * MIB, 164 * MIB
-# Of PROCESS_BYTES: libraries and code that torch loads and makes when an operation is first used. A
-# process that has imported the engine and computed nothing holds so much less.
+# Of PROCESS_BYTES: libraries and code that torch loads and makes when an operation is first used;
+# a process that has imported the engine and computed nothing holds so much less.
 FIRST_USE_BYTES = 25 * MIB
 # PyTorch with lazily loaded modules: 300 to 400 MB (pytorch issues 107667, 109888), and cuBLAS's
 # workspaces; on unified memory the host's side of the libraries comes from the same pool.

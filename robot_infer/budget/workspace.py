@@ -33,7 +33,7 @@ run one after the other in the same memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from robot_infer.budget.lines import MemoryLine
 from robot_infer.budget.shapes import ModelShape, Stack
@@ -55,15 +55,23 @@ class Workspace:
         return max(num_bytes for _, num_bytes, _ in self.stages)
 
     def lines(self) -> tuple[MemoryLine, ...]:
-        """A line for each stage, with what it needs beyond the stages before it."""
-        lines, taken = [], 0
+        """A line for each stage that needs more than the stages before it: how much more.
+
+        A stage that needs no more is named in the last line before it.
+        """
+        lines: list[MemoryLine] = []
+        taken = 0
         for name, num_bytes, words in self.stages:
-            more = max(0, num_bytes - taken)
+            if num_bytes <= taken:
+                last = lines[-1]
+                lines[-1] = replace(last, arithmetic=f'{last.arithmetic}; {name} needs '
+                                    f'{num_bytes} bytes of the same memory')
+                continue
             if taken:
-                words += f' = {num_bytes} bytes, of which {num_bytes - more} are those of the '
-                words += 'stages before'
-            lines.append(MemoryLine(f'{name} workspace', more, words, 'bound', kind='workspace'))
-            taken += more
+                words += f' = {num_bytes} bytes, of which {taken} are those of the stages before'
+            lines.append(MemoryLine(
+                f'{name} workspace', num_bytes - taken, words, 'bound', kind='workspace'))
+            taken = num_bytes
         return tuple(lines)
 
 

@@ -102,9 +102,18 @@ def test_the_stages_share_their_memory():
     workspace = plan('SmolVLA', 177)
     assert sum(line.num_bytes for line in workspace.lines()) == workspace.num_bytes
     assert workspace.num_bytes == max(stages(workspace).values())
-    assert [line.name for line in workspace.lines()] == [
-        'vision workspace', 'prefill workspace', 'denoise workspace']
-    assert all(line.basis == 'bound' and line.arithmetic for line in workspace.lines())
+    (vision,) = workspace.lines()
+    assert (vision.name, vision.basis) == ('vision workspace', 'bound')
+    for name in ('prefill', 'denoise'):
+        assert f'; {name} needs {stages(workspace)[name]} bytes of the same' in vision.arithmetic
+
+
+def test_a_stage_that_needs_more_is_a_line_of_what_it_needs_more():
+    workspace = plan('pi0', 800)
+    vision, prefill = workspace.lines()
+    assert vision.num_bytes == stages(workspace)['vision']
+    assert vision.num_bytes + prefill.num_bytes == stages(workspace)['prefill']
+    assert prefill.name == 'prefill workspace' and 'denoise needs' in prefill.arithmetic
 
 
 def test_smolvla_vision_by_hand():
