@@ -27,10 +27,11 @@ from pathlib import Path
 import time
 
 import numpy as np
-import psutil
 import torch
 
-from robot_infer.budget.pages import plan_pages, refuse_more_than
+from robot_infer.budget.pages import plan_pages
+from robot_infer.budget.plan import Plan
+from robot_infer.budget.table import as_text
 from robot_infer.budget.weights import weight_lines
 from robot_infer.cache import (
     BlockPool,
@@ -44,6 +45,7 @@ from robot_infer.cache import (
 from robot_infer.config import Config
 from robot_infer.cuda_spin import ask_to_spin, spinning
 from robot_infer.engine_info import EngineInfo
+from robot_infer.engine_plan import Meter, plan_engine
 from robot_infer.errors import (
     ActionError,
     CheckpointError,
@@ -69,12 +71,15 @@ _FAMILIES = {'smolvla': SmolVLAPolicy}
 class Engine:
     """A policy, its cache, and the prefixes that are alive."""
 
-    def __init__(self, policy: Policy, config: Config, family: str, checkpoint: Path) -> None:
-        """Take all memory; `from_config` is the usual way in."""
+    def __init__(
+        self, policy: Policy, config: Config, family: str, checkpoint: Path, whole: Plan,
+        meter: Meter,
+    ) -> None:
+        """Take all memory, as planned; `from_config` is the way in."""
         self._policy, self._config = policy, config
         self._device = torch.device(config.policy.device)
         plan = plan_pages(policy.prefix_shape, len(policy.inputs), policy.horizon, config.cache)
-        refuse_more_than(_available_bytes(self._device), plan)
+        assert plan.num_blocks == whole.layout.num_pages, (plan, whole.layout)
         shape, page_tokens = policy.prefix_shape, config.cache.page_tokens
         kv_format = config.cache.kv_format
         form = 'plain' if kv_format == 'auto' else kv_format
@@ -91,20 +96,22 @@ class Engine:
         self._read: Sequence | None = None  # the prefix the last chunk was made from
         self._epoch = 0
         self._camera_of = _bind_cameras(config, policy.inputs)
+        meter.mark('pages and image embeddings', 'kv', 'embeddings')
         self._kernels = WarmKernels(policy, self._device, page_tokens, plan, form)
         started = time.monotonic()
         self._warm_up(checkpoint)
         workspace_bytes = self._kernels.seal()
+        warm_up_s = time.monotonic() - started
         self.info = EngineInfo(
             family=family, checkpoint=str(checkpoint), inputs=policy.inputs,
             state_dim=policy.state_dim, action_dim=policy.action_dim, horizon=policy.horizon,
             denoise_steps=policy.denoise_steps, dtype=config.policy.dtype,
             device=str(self._device), threads=torch.get_num_threads(),
-            warm_up_s=time.monotonic() - started, memory=plan.lines + self._kernels.lines,
+            warm_up_s=warm_up_s, memory=plan.lines + self._kernels.lines,
             taken_bytes=self._storage.nbytes + self._embeddings.nbytes + workspace_bytes,
             realtime=(spinning(config.realtime.cuda_spin, self._device),),
             kv_format=config.policy.dtype if kv_format == 'auto' else kv_format,
-            weights=weight_lines(policy.weights))
+            weights=weight_lines(policy.weights), plan=as_text(whole), measured=meter.close())
 
     @classmethod
     def from_config(cls, config: Config) -> Engine:
@@ -125,6 +132,8 @@ class Engine:
                 f'checkpoint {folder.path}', expected='a policy of type '
                 + ' or '.join(_FAMILIES), got=f'type {folder.family}',
                 remedy='Other families are not supported by this version.')
+        whole = plan_engine(config, folder.path, device)
+        meter = Meter(whole, device)
         policy = _FAMILIES[folder.family](
             folder, dtype=_DTYPES[settings.dtype], device=device,
             horizon=settings.horizon, denoise_steps=settings.denoise_steps,
@@ -135,7 +144,8 @@ class Engine:
                 'parameter state.joints', expected=f'{policy.state_dim} joint names, as the '
                 'checkpoint was trained on', got=repr(config.state.joints),
                 remedy='Name the joints in the order of the training data.')
-        return cls(policy, config, folder.family, folder.path)
+        meter.mark('weights', 'weights')
+        return cls(policy, config, folder.family, folder.path, whole, meter)
 
     @torch.inference_mode()
     def step(self, observation: Observation, budget: StepBudget = FULL_CHUNK) -> ActionChunk:
@@ -291,14 +301,6 @@ def _checked(values: np.ndarray) -> np.ndarray:
         raise ActionError('action chunk', expected='finite numbers', got='NaN or infinity',
                           remedy='Check the inputs and the checkpoint; nothing was sent.')
     return np.ascontiguousarray(values, np.float32)
-
-
-def _available_bytes(device: torch.device) -> int:
-    """Memory that pages may take now; a Jetson's GPU has the computer's own."""
-    if device.type == 'cpu' or getattr(
-            torch.cuda.get_device_properties(device), 'is_integrated', False):
-        return psutil.virtual_memory().available
-    return torch.cuda.mem_get_info(device)[0]
 
 
 def _device(name: str) -> torch.device:

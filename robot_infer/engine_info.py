@@ -23,12 +23,22 @@ from robot_infer.control.realtime import Outcome
 
 
 @dataclass(frozen=True)
+class Measured:
+    """What some lines of the plan said together, and what was seen when the engine was ready."""
+
+    name: str
+    planned_bytes: int
+    measured_bytes: int
+
+
+@dataclass(frozen=True)
 class EngineInfo:
     """What was loaded, for status, reports and checks against the configuration.
 
     :param denoise_steps: Euler steps of a full action head.
     :param kv_format: of the pages: fp32, bf16, int8, fp8 or int4.
-    :param memory: what was planned. taken_bytes: what was taken for it.
+    :param memory: what is taken for pages and their like. taken_bytes: what was taken for it.
+    :param plan: the table of the whole plan, for a person. measured: what was seen of it.
     :param weights: what quantised weights take, and save; empty where all are as loaded.
     :param realtime: what was asked of the device for real time, obtained or not.
     """
@@ -49,3 +59,5 @@ class EngineInfo:
     taken_bytes: int = 0
     kv_format: str = ''
     weights: tuple[MemoryLine, ...] = ()
+    plan: str = ''
+    measured: tuple[Measured, ...] = ()

@@ -146,15 +146,3 @@ def _head_bytes(kv_format: str, head_dim: int, value_bytes: int) -> tuple[int, s
             'multiple of that', got=kv_format, remedy='Use int8.')
     groups = head_dim // _INT4_GROUP
     return head_dim // 2 + 2 * groups, f'({head_dim // 2} bytes + {groups} scales of 2)'
-
-
-def refuse_more_than(available_bytes: int, plan: PagePlan) -> None:
-    """Refuse a plan that the machine has no memory for, before any of it is taken.
-
-    :raises BudgetError: with both numbers.
-    """
-    if plan.num_bytes > available_bytes:
-        raise BudgetError(
-            'parameter cache.budget_bytes', expected=f'at most {available_bytes} bytes, which '
-            'this machine has available now', got=f'{plan.num_bytes} bytes of pages and image '
-            'embeddings', remedy='Lower the budget, or end what else takes memory.')

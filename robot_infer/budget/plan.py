@@ -172,10 +172,11 @@ class Plan:
 
 def make_plan(
     shape: ModelShape, config: Config, device: Device, facts: Facts | None = None,
-    wish: Wish | None = None,
+    wish: Wish | None = None, *, predicts: bool = True,
 ) -> Plan:
     """Plan a model with these settings on this device.
 
+    :param predicts: False: memory alone, without a rate, and none is asked for.
     :raises ConfigError: where the settings do not go together with model, device or wish.
     :raises BudgetError: where cache.budget_bytes is too small, or larger than the machine.
     """
@@ -184,8 +185,9 @@ def make_plan(
     layout = lay_out(shape, config, device, facts)
     usable = device.total_bytes if device.available_bytes is None else device.available_bytes
     rate = predict(shape, workload(shape, config, num_cameras=len(layout.cameras)), device,
-                   wish.efficiency) if shape.max_prompt_tokens or layout.cameras else None
-    reach = _reach(shape, config, rate, wish)
+                   wish.efficiency) if predicts and (
+                       shape.max_prompt_tokens or layout.cameras) else None
+    reach = _reach(shape, config, rate, wish) if predicts else Reach(0.0, 0.0, wish.margin)
     fits = layout.num_bytes <= usable
     verdict = (Verdict.TOO_BIG if not fits else
                Verdict.FITS if reach.is_enough else Verdict.TOO_SLOW)

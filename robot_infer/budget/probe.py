@@ -51,13 +51,16 @@ _ROWS = 128  # two cameras of 64 tokens
 _VALUE_BYTES = {'fp32': 4, 'fp16': 2}
 
 
-def probe(device_name: str = 'auto', *, reserve_bytes: int = 0, threads: int = 0) -> Device:
+def probe(
+    device_name: str = 'auto', *, reserve_bytes: int = 0, threads: int = 0, measure: bool = True,
+) -> Device:
     """This machine, as a device of the plan.
 
     :param device_name: auto (a GPU where there is one), cpu, cuda, or cuda:1.
     :param reserve_bytes: to be taken off what is available, on a CPU and on unified memory; 0
         where the plan has a line for it.
     :param threads: that a CPU computes with; 0: one less than there are cores, as the policy.
+    :param measure: bandwidth and rates, where no table has them; else they are 0 and none.
     :raises ConfigError: where torch has no such device here.
     :raises BudgetError: where nothing is left beside the reserve.
     """
@@ -66,8 +69,8 @@ def probe(device_name: str = 'auto', *, reserve_bytes: int = 0, threads: int = 0
                           got=f'{reserve_bytes} bytes, {threads} threads', remedy='Correct them.')
     device = _torch_device(device_name)
     if device.type == 'cuda':
-        return _probe_cuda(device, reserve_bytes)
-    return _probe_cpu(reserve_bytes, threads)
+        return _probe_cuda(device, reserve_bytes, measure)
+    return _probe_cpu(reserve_bytes, threads, measure)
 
 
 def measure_efficiency(
@@ -130,7 +133,7 @@ def _torch_device(name: str) -> torch.device:
     return device
 
 
-def _probe_cuda(device: torch.device, reserve_bytes: int) -> Device:
+def _probe_cuda(device: torch.device, reserve_bytes: int, measure: bool) -> Device:
     import torch
     properties = torch.cuda.get_device_properties(device)
     unified = bool(getattr(properties, 'is_integrated', False))
@@ -143,7 +146,7 @@ def _probe_cuda(device: torch.device, reserve_bytes: int) -> Device:
         bandwidth, rates = known.bandwidth, known.rates
         source = f'CUDA; bandwidth and rates of {known.name}: {known.source}'
     else:
-        bandwidth, measured = _measure(device, 0, _SECONDS)
+        bandwidth, measured = _measure(device, 0, _SECONDS) if measure else (0.0, {})
         rates, source = MappingProxyType(measured), 'CUDA; bandwidth and rates measured'
     return Device(
         name=properties.name, sm=sm, unified=unified, total_bytes=total,
@@ -167,12 +170,13 @@ def available_unified(total_bytes: int, available_bytes: int, reserve_bytes: int
     return left
 
 
-def _probe_cpu(reserve_bytes: int, threads: int) -> Device:
+def _probe_cpu(reserve_bytes: int, threads: int, measure: bool) -> Device:
     import torch
     memory = psutil.virtual_memory()
     available = available_unified(memory.total, memory.available, reserve_bytes)
     count = threads or _default_threads()
-    bandwidth, rates = _measure(torch.device('cpu'), count, _SECONDS)
+    bandwidth, rates = (_measure(torch.device('cpu'), count, _SECONDS) if measure
+                        else (0.0, {}))
     return Device(
         name=f'{_cpu_name()}, {count} threads', sm=None, unified=True, total_bytes=memory.total,
         total_basis='MemTotal', bandwidth=bandwidth, rates=MappingProxyType(rates), num_sms=None,

@@ -88,6 +88,11 @@ def give_back_memory() -> None:
     the C library kept for the next messages goes too.
     """
     gc.collect()
+    trim_memory()
+
+
+def trim_memory() -> None:
+    """Give back to the system what the C library kept of what was freed."""
     trim = getattr(ctypes.CDLL(None), 'malloc_trim', None)  # glibc's
     if trim is not None:
         trim(0)

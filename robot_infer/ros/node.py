@@ -49,6 +49,7 @@ from robot_infer.ros.spin import run
 
 NAME = 'robot_infer'
 RCLError = rclpy_implementation.RCLError  # rclpy gives it no public name
+MIB = 2**20
 SWITCH_INTERVAL_S = 0.0005
 
 
@@ -196,6 +197,11 @@ class PolicyNode(Node):
             f'ready: {info.family}, cameras {", ".join(config.cameras.names)}, state '
             f'{info.state_dim}, actions {info.horizon} x {info.action_dim}, warm-up '
             f'{info.warm_up_s:.2f} s, {info.threads} threads')
+        self.get_logger().info(f'the plan:\n{info.plan}')
+        for found in info.measured:
+            self.get_logger().info(
+                f'{found.name}: {found.planned_bytes / MIB:.1f} MiB planned, '
+                f'{found.measured_bytes / MIB:.1f} MiB measured (MiB = 2^20 bytes)')
         for line in info.weights:
             self.get_logger().info(f'{line.name}: {line.num_bytes} bytes; {line.arithmetic}')
 

@@ -126,7 +126,7 @@ def test_bad_input_is_named_and_the_next_step_is_unharmed(engine):
     ({'cameras.names': ['top', 'hand']}, ConfigError, 'top, side'),
     ({'cameras.names': ['top']}, ConfigError, 'one camera for each policy input'),
     ({'cache.budget_bytes': 1000}, BudgetError, 'at least'),
-    ({'cache.budget_bytes': 10 ** 15}, BudgetError, 'at most [0-9]+ bytes.*available'),
+    ({'cache.budget_bytes': 10 ** 15}, BudgetError, 'at most [0-9]+ bytes, all that'),
     ({'policy.horizon': 999}, CheckpointError, 'policy.horizon'),
 ])
 def test_a_configuration_that_does_not_fit_is_refused_by_name(values, error, words):

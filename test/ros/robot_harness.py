@@ -228,10 +228,16 @@ class Robot:
         self._operator.publish(String(data=text))
 
     def wait_status(self, **values: str) -> None:
-        """Wait until ~/status shows these values."""
+        """Wait until ~/status shows these values.
+
+        Where the policy is followed then, the actions of before are here too, and one of after: on
+        a busy machine a status overtakes what was sent before it.
+        """
         def shown() -> dict[str, str]:
             return {pair.key: pair.value for pair in self.status.values}
         self.wait(lambda: values.items() <= shown().items(), f'status {values}')
+        if values.get('source') == 'chunk':
+            self.wait_actions(1)
 
     def wait_diagnostics(self, task: str, words: str, level: bytes | None = None) -> str:
         """Wait until a diagnostics task says `words` in its message; returns the message."""

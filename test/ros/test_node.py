@@ -108,6 +108,14 @@ def test_the_format_of_the_pages_is_shown(robot):
     robot.wait(lambda: shown(robot, 'node').get('kv_format') == 'int8', 'the format')
 
 
+def test_the_plan_is_logged_at_configure_and_what_was_measured_of_it(robot, process):
+    assert robot.transition('configure')
+    for words in ('the plan:', 'all lines', 'headroom', 'pages and image embeddings:',
+                  'process of the policy:'):
+        robot.wait(lambda words=words: process.lines_with(words), words)
+    assert 'MiB planned' in process.lines_with('process of the policy:')[-1]
+
+
 def test_an_impossible_transition_is_refused_and_the_node_lives_on(robot):
     for name in ('activate', 'deactivate', 'cleanup'):
         assert not robot.transition(name)
