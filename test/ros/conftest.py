@@ -138,7 +138,7 @@ def robot(harness, _robot: Robot, process: Child, checkpoint: Path) -> Iterator[
     _to_unconfigured(_robot)
     assert _robot.set({**harness.BASELINE, 'policy.checkpoint': str(checkpoint)}) == (True, '')
     _robot.wait_status(state='unconfigured')
-    _robot.actions.clear()  # those of the test before that came late
+    _robot.forget_actions()
     yield _robot
     assert process.exit_status is None, '\n'.join(process.last_lines())
 

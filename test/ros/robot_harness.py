@@ -159,7 +159,15 @@ class Robot:
             self.node.destroy_publisher(self._time)
             self._time = None
         self._end_others()
+        self.forget_actions()
+
+    def forget_actions(self) -> None:
+        """Those that were sent until now, also where they are not received yet.
+
+        While a test plays another robot, nobody takes what is sent to this one.
+        """
         self.actions.clear()
+        self._actions_from_ns = time.time_ns()
 
     def close(self) -> None:
         """Leave the graph."""
@@ -361,7 +369,9 @@ class Robot:
 
     def _on_trajectory(self, message: JointTrajectory, info: Mapping[str, int]) -> None:
         assert tuple(message.joint_names) == JOINTS
-        self.actions.append(Action.heard(message.points[0].positions, info))
+        action = Action.heard(message.points[0].positions, info)
+        if not 0 < action.sent_ns < self._actions_from_ns:
+            self.actions.append(action)
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         own = {status.name: status for status in message.status

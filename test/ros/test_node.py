@@ -62,7 +62,7 @@ def test_actions_can_be_bare_numbers(robot):
     assert robot.transition('configure') and robot.transition('activate')
     heard = robot.listen_to_arrays()
     robot.instruct('move to the red cube')
-    robot.wait_status(source='chunk')
+    robot.wait(lambda: 'chunk' in [pair.value for pair in robot.status.values], 'the policy')
     heard.clear()
     robot.wait(lambda: len(heard) > 3, 'arrays')
     assert len(heard[-1].data) == 2 and heard[-1].layout.dim[0].size == 2
