@@ -83,7 +83,7 @@ class Meter:
     def close(self) -> tuple[Measured, ...]:
         """Mark the workspaces, once there were steps; all marks.
 
-        Behind them the process as a whole, where its memory is what is taken, as the steps left it.
+        Behind them the process as a whole, as the steps left it, where it is what takes memory.
         """
         resident = resident_bytes()
         self.mark('workspaces', 'workspace', 'staging')
