@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -87,8 +88,8 @@ def compiled(pytestconfig) -> list[Result]:
         pytest.skip(f'triton is not installed: {HOW_TO_GET_TRITON}')
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv('TRITON_CACHE_DIR', str(pytestconfig.cache.mkdir('triton')))
-        return check(find_targets('all'), [SHAPE], jobs=1,
-                    cases=f'{REPRESENTATIVE}:cases')
+        return check(find_targets('all'), [SHAPE], jobs=os.cpu_count() or 1,
+                     cases=f'{REPRESENTATIVE}:cases')
 
 
 @pytest.fixture(scope='module')
