@@ -29,6 +29,8 @@ on a GPU, where each would wait for the device, at each call in debug mode only 
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from robot_infer_kernels import reference
@@ -81,7 +83,9 @@ def planned_attention(
 ) -> torch.Tensor:
     """`paged_attention` by a plan made before, for calls that differ only in `q` and `kv`."""
     _check_planned(q, kv, plan)
-    if softcap is not None and not softcap > 0.0:
+    if not math.isfinite(scale):
+        raise ValueError(f'scale: expected a finite number; got {scale}')
+    if softcap is not None and not 0.0 < softcap < math.inf:
         raise ValueError(f'softcap: expected a positive number or None; got {softcap}')
     if q.shape[0] == 0:
         return torch.empty_like(q, memory_format=torch.contiguous_format)
@@ -107,6 +111,8 @@ def append_kv(k: torch.Tensor, v: torch.Tensor, kv: Plane, slots: torch.Tensor) 
     if kv.dim() != 5 or kv.shape[0] != 2:
         raise ValueError(f'kv: expected (2, num_blocks, page_tokens, num_kv_heads, head_dim); '
                          f'got {tuple(kv.shape)}')
+    if not isinstance(kv, QuantisedPlane) and kv.dtype not in (*_FLOATS, torch.float64):
+        raise ValueError(f'kv: expected {" or ".join(map(str, _FLOATS))}; got {kv.dtype}')
     wanted = (slots.shape[0] if slots.dim() == 1 else -1, kv.shape[3], kv.shape[4])
     dtypes = _FLOATS if isinstance(kv, QuantisedPlane) else (kv.dtype,)
     for name, tensor in (('k', k), ('v', v)):
@@ -157,12 +163,14 @@ def _check_planned(q: torch.Tensor, kv: Plane, plan: AttentionPlan) -> None:
     num_kv_heads, head_dim = kv.shape[3:]
     if q.shape[2] != head_dim:
         raise ValueError(f'q: expected head_dim {head_dim} as in kv; got {q.shape[2]}')
-    if q.shape[1] % num_kv_heads:
+    if q.shape[1] < 1 or q.shape[1] % num_kv_heads:
         raise ValueError(f'q: expected a number of heads divisible by the {num_kv_heads} heads of '
                          f'kv; got {q.shape[1]}')
     if isinstance(kv, QuantisedPlane):
         if q.dtype not in (*_FLOATS, torch.float64):
             raise ValueError(f'q: expected {" or ".join(map(str, _FLOATS))}; got {q.dtype}')
+    elif kv.dtype not in (*_FLOATS, torch.float64):
+        raise ValueError(f'kv: expected {" or ".join(map(str, _FLOATS))}; got {kv.dtype}')
     elif q.dtype != kv.dtype:
         raise ValueError(f'q: expected {kv.dtype} as in kv; got {q.dtype}')
     if q.device != kv.device:

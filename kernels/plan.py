@@ -29,6 +29,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 import functools
 import math
+import operator
 
 import torch
 
@@ -37,6 +38,7 @@ from robot_infer_kernels.pages import Plane
 
 HEAD_DIM_LOW, HEAD_DIM_HIGH = 8, 256
 _MASK_TOKENS = 512
+_WIDEST = 2**31 - 1  # a window beyond every length: the kernels count in int32
 
 
 @dataclass(frozen=True)
@@ -182,6 +184,9 @@ def plan_attention(
     if len(shape) != 5 or shape[0] != 2:
         raise ValueError(f'kv: expected (2, num_blocks, page_tokens, num_kv_heads, head_dim); '
                          f'got {tuple(shape)}')
+    if min(shape[2:4]) < 1:
+        raise ValueError(f'kv: expected pages of at least one token, and at least one head; got '
+                         f'{tuple(shape)}')
     if not HEAD_DIM_LOW <= shape[4] <= HEAD_DIM_HIGH:
         raise ValueError(f'kv: expected head_dim {HEAD_DIM_LOW}..{HEAD_DIM_HIGH}; got {shape[4]}')
     _check_index('table', table, '(num_pages,) int64', torch.int64, table.dim() == 1, kv.device)
@@ -191,13 +196,26 @@ def plan_attention(
     if isinstance(limit, torch.Tensor):
         _check_index('limit', limit, f'int or ({num_tokens},) int64', torch.int64,
                      limit.shape == (num_tokens,), kv.device)
-    if window is not None and window < 1:
-        raise ValueError(f'window: expected at least 1 or None; got {window}')
+    length, limit = _whole('length', length), _whole('limit', limit)
+    if window is not None:
+        window = min(_whole('window', window), _WIDEST)
+        if window < 1:
+            raise ValueError(f'window: expected at least 1 or None; got {window}')
     live = kv.device.type != 'cpu' or isinstance(length, torch.Tensor)
     plan = AttentionPlan(shape, num_tokens, table, length, limit, window, live)
     if not live:
         plan.check_values()
     return plan
+
+
+def _whole(name: str, value: int | torch.Tensor) -> int | torch.Tensor:
+    """Any whole number as an int; a tensor as it is."""
+    if isinstance(value, torch.Tensor):
+        return value
+    try:
+        return operator.index(value)
+    except TypeError as error:
+        raise ValueError(f'{name}: expected a whole number; got {value!r}') from error
 
 
 def _check_index(name: str, tensor: torch.Tensor, wanted: str, dtype: torch.dtype, fits: bool,

@@ -98,13 +98,15 @@ def check_command(targets: tuple[Target, ...], config: Path | None, all_shapes: 
     launch there, to the bit.
 
     Exit status: 0 where every kernel may be deployed; 1 where one spills registers, does not fit
-    the chip or does not compile; 2 for an error.
+    the chip or does not compile, or where what is configured is not offered there; 2 for an error.
     """
     if json_file is not None:
         check_writable('--json', json_file)
     shapes = [shape for shape in SHAPES if all_shapes or shape.name in names]
+    configured = None
     if config is not None or not names:
-        shapes.insert(0, configured_shape(_settings(config)))
+        configured = configured_shape(_settings(config))
+        shapes.insert(0, configured)
     console = _console()
     try:
         with _progress(console) as progress:
@@ -115,7 +117,14 @@ def check_command(targets: tuple[Target, ...], config: Path | None, all_shapes: 
     if json_file is not None:
         json_file.write_text(as_json(shapes, results))
     show(targets, shapes, results, console)
-    return FAILED if any(result.failed for result in results) else 0
+    refused = [] if configured is None else [
+        result for result in results
+        if (result.shape, result.state) == (configured.name, 'not offered')
+        and any(f'{form} pages' in result.case for form in configured.formats)]
+    if refused:
+        console.print(f'What is configured is not offered for '
+                      f'{", ".join(sorted({result.target for result in refused}))}: see above.')
+    return FAILED if refused or any(result.failed for result in results) else 0
 
 
 def as_json(shapes: Sequence[Shape], results: Sequence[Result]) -> str:

@@ -75,6 +75,18 @@ def test_what_fits_is_a_table_and_status_0(small, tmp_path):
 
 
 @needs_triton
+def test_a_configured_format_that_the_chip_has_not_is_status_1(small, tmp_path):
+    small('fp8')
+    config = tmp_path / 'config.yaml'
+    config.write_text('/**:\n  ros__parameters: {cache: {kv_format: fp8}}\n')
+    result = run('check', '--target', 'sm_87', '--config', str(config))
+    assert result.exit_code == 1, result.output
+    assert 'What is configured is not offered for sm_87' in result.output
+    result = run('check', '--target', 'sm_89', '--config', str(config))
+    assert result.exit_code == 0, result.output
+
+
+@needs_triton
 def test_what_does_not_fit_is_named_and_status_1(small):
     small('bad')
     result = run('check', '--target', 'sm_87')

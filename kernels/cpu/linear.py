@@ -70,6 +70,19 @@ def unfit(form: str, out_features: int, in_features: int) -> str:
     return '' if out_features % 16 == 0 else f'out_features {out_features} is no multiple of 16'
 
 
+def _refuse_unfit(form: str, weight: Tensor) -> None:
+    """Refuse what the operation would read beyond, or answer wrongly.
+
+    :raises ValueError: where the weight cannot be kept in the format.
+    """
+    if weight.dim() != 2:
+        raise ValueError(f'weight: expected (out_features, in_features); got '
+                         f'{tuple(weight.shape)}')
+    words = unfit(form, *weight.shape)
+    if words:
+        raise ValueError(f'weight: expected a shape that fits {form}; got one whose {words}')
+
+
 @functools.cache
 def why_not(form: str) -> str:
     """Why this torch cannot run a format on the CPU; '' where it can, by a product of known value.
@@ -180,7 +193,8 @@ class Int8Linear(_Projection):
     def __init__(self, weight: Tensor, bias: Tensor | None = None, *,
                  dtype: torch.dtype = torch.float32, scratch: Scratch | None = None) -> None:
         super().__init__(bias, dtype)
-        self._codes, self._scales = quantise_int8(weight)
+        _refuse_unfit('int8', weight)
+        self._codes, self._scales = quantise_int8(weight.contiguous())
         self._wide_scales = self._scales.float()
         self._scratch = scratch or Scratch()
         self._scratch.make_room(weight.numel())
@@ -208,6 +222,7 @@ class Int4Linear(_Projection):
     def __init__(self, weight: Tensor, bias: Tensor | None = None, *,
                  dtype: torch.dtype = torch.float32) -> None:
         super().__init__(bias, dtype)
+        _refuse_unfit('int4', weight)
         pack, self._operation = _int4_operations()
         codes, scales, zeros = quantise_int4(weight)
         self._packed = pack(codes)

@@ -85,6 +85,12 @@ def good(shape: Shape, target: Target) -> Iterator[Case]:
     yield Case('product fp8', both, refusal=fp8_refusal(target.capability))
 
 
+def fp8(shape: Shape, target: Target) -> Iterator[Case]:
+    """A kernel over pages of fp8, named as the real ones are."""
+    yield Case('copy, fp8 pages', functools.partial(copy_small, 1024),
+               refusal=fp8_refusal(target.capability))
+
+
 def bad(shape: Shape, target: Target) -> Iterator[Case]:
     """One for each verdict, and one more behind them."""
     yield Case('too big', functools.partial(call_product, 64, 128, 128, 6))

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+import numpy as np
 import pytest
 import torch
 
@@ -174,6 +175,19 @@ def test_pages_past_the_length_are_ignored(make):
     ('limit', dict(limit=torch.tensor([1, 21, 5]))),
     ('limit', dict(limit=torch.tensor([1, 2]))),
     ('limit', dict(limit=torch.tensor([1, 2, 3], dtype=torch.int32))),
+    ('q', dict(q=torch.zeros(3, 0, 16))),
+    ('kv', dict(kv=torch.zeros(2, 9, 16, 0, 16))),
+    ('kv', dict(kv=torch.zeros(2, 9, 0, 2, 16), length=0)),
+    ('kv', dict(q=torch.zeros(3, 4, 16, dtype=torch.int32),
+                kv=torch.zeros(2, 9, 16, 2, 16, dtype=torch.int32))),
+    ('kv', dict(q=torch.zeros(3, 4, 16, dtype=torch.complex64),
+                kv=torch.zeros(2, 9, 16, 2, 16, dtype=torch.complex64))),
+    ('limit', dict(limit=None)),
+    ('length', dict(length=2.5)),
+    ('scale', dict(scale=float('nan'))),
+    ('scale', dict(scale=float('inf'))),
+    ('softcap', dict(softcap=float('inf'))),
+    ('window', dict(window=2.5)),
     ('window', dict(window=0)),
     ('softcap', dict(softcap=0.0)),
     ('softcap', dict(softcap=float('nan'))),
@@ -185,6 +199,15 @@ def test_a_wrong_argument_is_named(name, change):
     paged_attention(**arguments)
     with pytest.raises(ValueError, match=f'^{name}: expected'):
         paged_attention(**{**arguments, **change})
+
+
+def test_a_window_beyond_every_length_hides_nothing_and_any_whole_number_counts(make):
+    pages = make.pages(20, 2, 16)
+    q = make.normal(3, 2, 16)
+    plain = paged_attention(q, pages.kv, pages.table, 20, 20, 1.0)
+    for window in (20, 2**31, 2**63, 2**64 + 1, np.int64(2**40)):
+        assert torch.equal(plain, paged_attention(
+            q, pages.kv, pages.table, np.int32(20), np.int64(20), 1.0, window=window))
 
 
 def test_backend_by_device():

@@ -187,6 +187,22 @@ def test_equal_inputs_give_equal_bits(form, make):
         assert torch.equal(first(x), second(x)) and torch.equal(first(x), first(x))
 
 
+@pytest.mark.parametrize('make_layer, shape, words', [
+    (linear.Int8Linear, (8, 20), 'in_features 20 is no multiple of 16'),
+    (linear.Int4Linear, (16, 20), 'in_features 20 is no multiple of 32'),
+    (linear.Int4Linear, (20, 32), 'out_features 20 is no multiple of 16'),
+    (linear.Int8Linear, (8, 2, 16), r'expected \(out_features, in_features\)')])
+def test_a_weight_that_does_not_fit_is_refused_and_not_read_beyond(make_layer, shape, words):
+    with pytest.raises(ValueError, match=f'weight: expected.*{words}|weight: {words}'):
+        make_layer(torch.zeros(shape))
+
+
+@pytest.mark.parametrize('make_layer', [linear.Int8Linear, linear.Int4Linear])
+def test_a_weight_may_lie_in_memory_in_any_way(make_layer, make):
+    weight, x = make.normal(32, 64), make.normal(3, 64)
+    assert torch.equal(make_layer(weight.t().contiguous().t())(x), make_layer(weight)(x))
+
+
 def test_layers_share_one_buffer_as_large_as_the_largest(make):
     scratch = Scratch()
     weights = [make.normal(32, 64), make.normal(80, 96), make.normal(16, 16)]
