@@ -242,7 +242,7 @@ while not out.get_subscription_count():
     time.sleep(0.01)
 began = due = time.monotonic()
 number = 0
-while due < began + seconds:
+while number < round(1000 * seconds):
     out.publish(String(data=f'go to place {number % 5}'))
     number += 1
     due += 0.001
