@@ -33,7 +33,7 @@ from robot_infer.budget.probe import probe
 from robot_infer.budget.shapes import read_shape
 from robot_infer.budget.table import as_text
 from robot_infer.config import Config
-from robot_infer.control.memory import resident_bytes, trim_memory
+from robot_infer.control.memory import held_bytes, resident_bytes, trim_memory
 from robot_infer.engine_info import Measured
 from robot_infer.errors import BudgetError
 
@@ -46,13 +46,14 @@ def plan_engine(config: Config, folder: Path, device: torch.device) -> Plan:
 
     :raises BudgetError: where it does not fit, with the table.
     """
-    here = probe(str(device), measure=False)
+    here, held = probe(str(device), measure=False), resident_bytes()
     facts = Facts(
         tensors={name: tensor.shape for name, tensor in read_headers(folder).tensors.items()},
-        process_bytes=resident_bytes() + FIRST_USE_BYTES)
-    if here.available_bytes is not None and (here.unified or here.sm is None):
-        held = resident_bytes() + NODE_BYTES
-        here = replace(here, available_bytes=min(here.total_bytes, here.available_bytes + held))
+        process_bytes=held + FIRST_USE_BYTES)
+    if here.unified:  # a CPU is
+        assert here.available_bytes is not None, 'it was asked for'
+        here = replace(here, available_bytes=min(
+            here.total_bytes, here.available_bytes + held + NODE_BYTES))
     plan = make_plan(read_shape(folder), config, here, facts, predicts=False)
     if plan.verdict is Verdict.TOO_BIG:
         raise BudgetError(
@@ -99,13 +100,7 @@ class Meter:
         trim_memory()
         if self._device.type == 'cuda':
             return torch.cuda.memory_allocated(self._device)
-        return _anonymous_bytes()
-
-
-def _anonymous_bytes() -> int:
-    """Resident memory of this process that is backed by no file."""
-    try:
-        lines = Path('/proc/self/status').read_text().splitlines()
-    except OSError:
-        return resident_bytes()
-    return next((1024 * int(line.split()[1]) for line in lines if line.startswith('RssAnon')), 0)
+        try:
+            return held_bytes('RssAnon')
+        except OSError:
+            return resident_bytes()

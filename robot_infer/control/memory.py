@@ -98,6 +98,20 @@ def trim_memory() -> None:
         trim(0)
 
 
+def held_bytes(kind: str, pid: int | None = None) -> int:
+    """One kind of memory that a process holds (this one where `pid` is None).
+
+    :param kind: as /proc/PID/status names it: RssAnon is backed by no file, RssShmem is shared.
+    :raises OSError: where the process is gone, or the system does not tell.
+    """
+    path = f'/proc/{"self" if pid is None else pid}/status'
+    with open(path) as file:
+        for line in file:
+            if line.startswith(f'{kind}:'):
+                return 1024 * int(line.split()[1])
+    raise OSError(f'no {kind} in {path}')
+
+
 def resident_bytes(pid: int | None = None) -> int:
     """Memory that a process holds (this one where `pid` is None); 0 where it is gone."""
     try:

@@ -25,6 +25,7 @@ import pytest
 import torch
 
 from robot_infer.config import Config
+from robot_infer.control.memory import held_bytes
 from robot_infer.engine import Engine
 from robot_infer.sim.changes import demo_changes
 from robot_infer.types import Observation, RobotState
@@ -51,14 +52,6 @@ def robot() -> Iterator[Observation]:
         yield Observation(scene.frames, state, scene.instruction, number)
 
 
-def anonymous_bytes() -> int:
-    """Memory of this process that is backed by no file."""
-    for line in Path('/proc/self/status').read_text().splitlines():
-        if line.startswith('RssAnon'):
-            return 1024 * int(line.split()[1])
-    raise AssertionError('no RssAnon in /proc/self/status')
-
-
 def test_2000_steps_take_no_page_beyond_the_plan_and_do_not_grow_the_process(engine):
     if not Path('/proc/self/status').exists():
         pytest.skip('needs /proc, to see what the process holds')
@@ -72,7 +65,7 @@ def test_2000_steps_take_no_page_beyond_the_plan_and_do_not_grow_the_process(eng
         used.add(report.pages_used)
         assert report.pages_total == total and not report.late_kernels
         if number % 100 == 99:
-            held.append(anonymous_bytes())
+            held.append(held_bytes('RssAnon'))
     assert max(used) < total and len(used) <= 3, 'pages of one or two prefixes and a suffix'
     assert np.median(held[-5:]) - np.median(held[:5]) < GROWTH_BYTES, held
     if device != 'cpu':

@@ -39,6 +39,7 @@ from lifecycle_msgs.srv import ChangeState, GetState
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 
+from robot_infer.control.memory import held_bytes
 from robot_infer.sim.children import Child, ros_environment
 
 PERIOD_S = 1 / 30.0
@@ -267,12 +268,6 @@ def storm(domain_id) -> Iterator[Callable[[float, str], Child]]:
         child.stop()
 
 
-def own_bytes(pid: int) -> int:
-    """Anonymous memory of a process: its own, not what it shares."""
-    lines = Path(f'/proc/{pid}/status').read_text().splitlines()
-    return next(1024 * int(line.split()[1]) for line in lines if line.startswith('RssAnon'))
-
-
 def diagnosed(robot, task: str, key: str) -> float:
     """One figure of /diagnostics."""
     values = robot.diagnostics[f'/robot_infer: {task}'].values
@@ -289,7 +284,7 @@ def test_a_storm_of_instructions_starves_nothing_and_the_newest_wins(
     active.wait(lambda: active.active_instruction == RED, 'its last instruction')
     active.wait_status(source='chunk', instruction=RED)
     active.actions.clear()
-    before_bytes = own_bytes(process.pid)
+    before_bytes = held_bytes('RssAnon', process.pid)
     second = storm(3.0, BLUE)
     active.wait(lambda: active.active_instruction != RED, 'the second storm')
     active.wait_actions(1)  # one may have been on its way
@@ -312,7 +307,7 @@ def test_a_storm_of_instructions_starves_nothing_and_the_newest_wins(
         stream.Hold(at_least=0), stream.Follow(last, at_least=5, first_row=0))
     assert at_rate(bare, active.actions)
     assert min(rates) > 5.0, f'inputs that come 20 times a second were taken {rates} times'
-    assert own_bytes(process.pid) - before_bytes < 4 * MIB
+    assert held_bytes('RssAnon', process.pid) - before_bytes < 4 * MIB
 
 
 def asked(robot, kind: type, name: str, request: object) -> tuple[int, int]:

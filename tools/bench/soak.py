@@ -62,11 +62,12 @@ class Sample:
 
 def held(pid: int, kind: str) -> int:
     """Bytes of one kind that a process holds; 0 where it has just ended."""
+    from robot_infer.control.memory import held_bytes
+
     try:
-        lines = Path(f'/proc/{pid}/status').read_text().splitlines()
+        return held_bytes(kind, pid)
     except OSError:
         return 0
-    return next((1024 * int(line.split()[1]) for line in lines if line.startswith(kind)), 0)
 
 
 def sample(process: psutil.Process, began_s: float) -> Sample:
