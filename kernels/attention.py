@@ -111,8 +111,7 @@ def append_kv(k: torch.Tensor, v: torch.Tensor, kv: Plane, slots: torch.Tensor) 
     if kv.dim() != 5 or kv.shape[0] != 2:
         raise ValueError(f'kv: expected (2, num_blocks, page_tokens, num_kv_heads, head_dim); '
                          f'got {tuple(kv.shape)}')
-    if not isinstance(kv, QuantisedPlane) and kv.dtype not in (*_FLOATS, torch.float64):
-        raise ValueError(f'kv: expected {" or ".join(map(str, _FLOATS))}; got {kv.dtype}')
+    _check_floats(kv)
     wanted = (slots.shape[0] if slots.dim() == 1 else -1, kv.shape[3], kv.shape[4])
     dtypes = _FLOATS if isinstance(kv, QuantisedPlane) else (kv.dtype,)
     for name, tensor in (('k', k), ('v', v)):
@@ -152,6 +151,12 @@ def check_offered(kv: Plane) -> None:
         raise ValueError(f'kv: {words}')
 
 
+def _check_floats(kv: Plane) -> None:
+    """Check that a plain plane holds numbers that are computed with; float64 by the reference."""
+    if not isinstance(kv, QuantisedPlane) and kv.dtype not in (*_FLOATS, torch.float64):
+        raise ValueError(f'kv: expected {" or ".join(map(str, _FLOATS))}; got {kv.dtype}')
+
+
 def _check_planned(q: torch.Tensor, kv: Plane, plan: AttentionPlan) -> None:
     """Check that queries and plane are of the kind the plan was made for."""
     if kv.shape != plan.kv_shape:
@@ -166,11 +171,10 @@ def _check_planned(q: torch.Tensor, kv: Plane, plan: AttentionPlan) -> None:
     if q.shape[1] < 1 or q.shape[1] % num_kv_heads:
         raise ValueError(f'q: expected a number of heads divisible by the {num_kv_heads} heads of '
                          f'kv; got {q.shape[1]}')
+    _check_floats(kv)
     if isinstance(kv, QuantisedPlane):
         if q.dtype not in (*_FLOATS, torch.float64):
             raise ValueError(f'q: expected {" or ".join(map(str, _FLOATS))}; got {q.dtype}')
-    elif kv.dtype not in (*_FLOATS, torch.float64):
-        raise ValueError(f'kv: expected {" or ".join(map(str, _FLOATS))}; got {kv.dtype}')
     elif q.dtype != kv.dtype:
         raise ValueError(f'q: expected {kv.dtype} as in kv; got {q.dtype}')
     if q.device != kv.device:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from robot_infer.errors import ConfigError
 
 if TYPE_CHECKING:
-    from robot_infer.config import Config
+    from robot_infer.config import CameraSettings, Config
 
 THREADS_PER_CORE = 4
 _TOKEN = r'[A-Za-z_][A-Za-z0-9_]*'
@@ -64,6 +64,21 @@ def check_unchanged(names: Iterable[str], old: Config, new: Config) -> None:
                 f'parameter {name}', expected=f'{before[name]!r}, unchanged while the node is '
                 f'configured', got=repr(after[name]),
                 remedy='Clean the node up and configure it again.')
+
+
+def bind_cameras(cameras: CameraSettings, inputs: Sequence[str]) -> dict[str, str]:
+    """Policy input -> camera name, both complete; bound by name, never by order.
+
+    :raises ConfigError: where an input has no camera, or a camera no input.
+    """
+    bound = dict(zip(cameras.policy_inputs or cameras.names, cameras.names))
+    if set(bound) != set(inputs):
+        raise ConfigError(
+            'parameters cameras.names and cameras.policy_inputs',
+            expected=f'one camera for each policy input: {", ".join(inputs)}',
+            got=', '.join(bound), remedy='Name the cameras after the policy\'s inputs, or list '
+            'the inputs in cameras.policy_inputs in the order of cameras.names.')
+    return {name: bound[name] for name in inputs}
 
 
 def _check_cameras(config: Config) -> None:

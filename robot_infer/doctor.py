@@ -39,7 +39,7 @@ from rich.console import Console
 from rich.table import Table
 
 from robot_infer import transport
-from robot_infer.shared_files import shared_file
+from robot_infer.shared_files import DEMO_CHECKPOINT, shared_file
 
 _GIB = 2**30
 _MESSAGES = ('std_msgs', 'sensor_msgs', 'trajectory_msgs', 'diagnostic_msgs', 'lifecycle_msgs')
@@ -233,7 +233,7 @@ def _launch() -> Finding:
 
 
 def _demo_policy() -> Finding:
-    weights = Path(__file__).parent / 'assets' / 'demo_policy' / 'model.safetensors'
+    weights = DEMO_CHECKPOINT / 'model.safetensors'
     if not weights.is_file():
         return Finding('demo policy', 'missing', f'no {weights}',
                        'Install the package anew; its data files were left out.')

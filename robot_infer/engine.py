@@ -43,6 +43,7 @@ from robot_infer.cache import (
     Sequence,
 )
 from robot_infer.config import Config
+from robot_infer.config_checks import bind_cameras
 from robot_infer.cuda_spin import ask_to_spin, spinning
 from robot_infer.engine_info import EngineInfo
 from robot_infer.engine_plan import Meter, plan_engine
@@ -56,12 +57,12 @@ from robot_infer.errors import (
 from robot_infer.models.checkpoint import CheckpointFolder
 from robot_infer.policies.base import Policy, Prepared
 from robot_infer.policies.smolvla import SmolVLAPolicy
+from robot_infer.shared_files import DEMO_CHECKPOINT
 from robot_infer.types import ActionChunk, Frame, Observation, RobotState, StepBudget, StepReport
 from robot_infer.warm_kernels import WarmKernels
 from robot_infer_kernels import which_backend
 from robot_infer_kernels.pages import refusal
 
-DEMO_CHECKPOINT = Path(__file__).parent / 'assets' / 'demo_policy'
 FULL_CHUNK = StepBudget()
 _SHORTEST = 'a'  # instruction: one that fits wherever any does
 _DTYPES = {'fp32': torch.float32, 'bf16': torch.bfloat16}
@@ -95,7 +96,7 @@ class Engine:
             shape.dtype, self._device)
         self._read: Sequence | None = None  # the prefix the last chunk was made from
         self._epoch = 0
-        self._camera_of = _bind_cameras(config, policy.inputs)
+        self._camera_of = bind_cameras(config.cameras, policy.inputs)
         meter.mark('pages and image embeddings', 'kv', 'embeddings')
         self._kernels = WarmKernels(policy, self._device, page_tokens, plan, form)
         started = time.monotonic()
@@ -321,19 +322,3 @@ def _refuse_format(kv_format: str, device: torch.device) -> None:
     if words:
         raise ConfigError('parameter cache.kv_format', expected='a format that this device is '
                           f'offered: {words}', got=kv_format, remedy='Use int8, or auto.')
-
-
-def _bind_cameras(config: Config, inputs: tuple[str, ...]) -> dict[str, str]:
-    """Policy input -> camera name, both complete; bound by name, never by order.
-
-    :raises ConfigError: where an input has no camera, or a camera no input.
-    """
-    names = config.cameras.names
-    bound = dict(zip(config.cameras.policy_inputs or names, names))
-    if set(bound) != set(inputs):
-        raise ConfigError(
-            'parameters cameras.names and cameras.policy_inputs',
-            expected=f'one camera for each policy input: {", ".join(inputs)}',
-            got=', '.join(bound), remedy='Name the cameras after the policy\'s inputs, or list '
-            'the inputs in cameras.policy_inputs in the order of cameras.names.')
-    return {name: bound[name] for name in inputs}

@@ -48,8 +48,7 @@ def plan_engine(config: Config, folder: Path, device: torch.device) -> Plan:
     """
     here, held = probe(str(device), measure=False), resident_bytes()
     facts = Facts(
-        tensors={name: tensor.shape for name, tensor in read_headers(folder).tensors.items()},
-        process_bytes=held + FIRST_USE_BYTES)
+        tensors=read_headers(folder).shapes, process_bytes=held + FIRST_USE_BYTES)
     if here.unified:  # a CPU is
         assert here.available_bytes is not None, 'it was asked for'
         here = replace(here, available_bytes=min(

@@ -19,9 +19,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from robot_infer.config import Config
-from robot_infer.engine import DEMO_CHECKPOINT
 from robot_infer.models.checkpoint import CheckpointFolder
 from robot_infer.models.shapes import read_shape
+from robot_infer.shared_files import DEMO_CHECKPOINT
 from robot_infer_kernels.gpu.cases import Shape
 
 _GATES = ('model.vlm_with_expert.vlm.model.text_model.layers.0.mlp.gate_proj.weight',

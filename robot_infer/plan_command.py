@@ -47,13 +47,14 @@ from robot_infer.budget.probe import measure_efficiency, probe
 from robot_infer.budget.shapes import ModelShape, read_shape
 from robot_infer.command import check_writable, run_command
 from robot_infer.config import Config
+from robot_infer.config_checks import bind_cameras
 from robot_infer.errors import ConfigError
 from robot_infer.footprint import measure_process
 from robot_infer.parameter_file import read_parameter_file
 from robot_infer.plan_page.command import fragmentation_command
 from robot_infer.plan_table import make_console, show
+from robot_infer.shared_files import DEMO_CHECKPOINT
 
-_DEMO = Path(__file__).parent / 'assets' / 'demo_policy'
 _RUN_HERE = ('smolvla',)
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _MOST_GIB = 65_536.0
@@ -162,8 +163,7 @@ def plan_of(options: _Options) -> tuple[Plan, tuple[str, ...]]:
         config = _with(config, {'policy.dtype': 'bf16'})  # as the named models are published
     device, is_here = _device(options, config, given)
     facts = Facts(
-        tensors=None if model.folder is None else {
-            name: tensor.shape for name, tensor in read_headers(model.folder).tensors.items()},
+        tensors=None if model.folder is None else read_headers(model.folder).shapes,
         cameras=_cameras(model.shape, config, given, options.config is not None),
         rings=tuple(parse_ring(text) for text in options.cameras),
         process_bytes=measure_process() if is_here else None,
@@ -231,7 +231,7 @@ def _model(options: _Options, config: Config) -> _Model:
     """
     name = options.model
     if not name and not config.policy.checkpoint or name == 'demo':
-        return _Model(read_shape(_DEMO), _DEMO)
+        return _Model(read_shape(DEMO_CHECKPOINT), DEMO_CHECKPOINT)
     folder = Path(name or config.policy.checkpoint)
     if name and (name in PRESETS or not (folder.exists() or '/' in name)):
         return _Model(find_preset(name), None)
@@ -250,13 +250,7 @@ def _cameras(
         return shape.cameras
     if shape.family not in _RUN_HERE:
         return cameras.names if 'cameras.names' in given else shape.cameras
-    bound = cameras.policy_inputs or cameras.names
-    if set(bound) != set(shape.cameras):
-        raise ConfigError(
-            'parameters cameras.names and cameras.policy_inputs',
-            expected=f'one camera for each policy input: {", ".join(shape.cameras)}',
-            got=', '.join(bound), remedy='Name the cameras after the policy\'s inputs, or list '
-            'the inputs in cameras.policy_inputs in the order of cameras.names.')
+    bind_cameras(cameras, shape.cameras)
     return cameras.names
 
 

@@ -12,7 +12,10 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Where the files of `config/` and `launch/` lie: in a checkout, or where they were installed."""
+"""Where files lie that are not code: those of `config/` and `launch/`, and the demo policy.
+
+In a checkout, or where they were installed.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,8 @@ import sys
 import sysconfig
 
 from robot_infer.errors import ConfigError
+
+DEMO_CHECKPOINT = Path(__file__).parent / 'assets' / 'demo_policy'
 
 
 def shared_file(name: str) -> Path:

@@ -34,13 +34,13 @@ from dataclasses import dataclass
 from pathlib import Path
 import re
 
+from robot_infer.budget.devices import GIB
 from robot_infer.budget.kv import KVFormat, bytes_per_token
 from robot_infer.budget.model_shape import KVGroup
 from robot_infer.budget.presets import find_preset
 from robot_infer.errors import ConfigError
 
-_GIB = 1 << 30
-_ROUNDING_GIB = 0.005  # logs have two decimals
+_ROUNDINGGIB = 0.005  # logs have two decimals
 # Models whose layers do not all keep every token's keys and values, and what they keep instead.
 _NOT_A_COUNT = (
     (r'hybrid|qwen3\.[5-9]|qwen3-next|mamba|jamba|bamba|falcon-h|nemotron-(h|nano)|granite-4|'
@@ -113,7 +113,7 @@ class EnginePoint:
         """GiB that the logged tokens take."""
         if self.bytes_per_token is None or self.logged_tokens is None:
             return None
-        return self.logged_tokens * self.bytes_per_token / _GIB
+        return self.logged_tokens * self.bytes_per_token / GIB
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def predict(point: EnginePoint) -> EnginePrediction:
         kv = point.kv if point.kv is not None else identity
         assert kv is not None  # else there is a reason
         tokens = _tokens(point, kv)
-        fewest, most = _tokens(point, kv - _ROUNDING_GIB), _tokens(point, kv + _ROUNDING_GIB)
+        fewest, most = _tokens(point, kv - _ROUNDINGGIB), _tokens(point, kv + _ROUNDINGGIB)
     logged = point.logged_tokens
     error = None if tokens is None or not logged else tokens / logged - 1
     return EnginePrediction(point, tokens, fewest, most, error, _weights(point), residual, reason)
@@ -195,7 +195,7 @@ def _why_not(point: EnginePoint) -> str:
 
 def _tokens(point: EnginePoint, kv_gib: float) -> int:
     assert point.bytes_per_token is not None and point.block_tokens is not None
-    blocks = int(max(0.0, kv_gib) * _GIB // (point.block_tokens * point.bytes_per_token))
+    blocks = int(max(0.0, kv_gib) * GIB // (point.block_tokens * point.bytes_per_token))
     return blocks * point.block_tokens
 
 
@@ -214,7 +214,7 @@ def _weights(point: EnginePoint) -> float | None:
         num_bytes = shape.num_params + wide
     else:
         return None
-    return num_bytes / point.tp / _GIB
+    return num_bytes / point.tp / GIB
 
 
 def _read(row: Mapping[str, str], where: str) -> EnginePoint:

@@ -78,6 +78,11 @@ class Headers:
     tensors: Mapping[str, TensorHeader]
 
     @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Their shapes, by name."""
+        return {name: tensor.shape for name, tensor in self.tensors.items()}
+
+    @property
     def num_bytes(self) -> int:
         """Bytes of all tensors."""
         return sum(tensor.num_bytes for tensor in self.tensors.values())

@@ -28,12 +28,12 @@ from dataclasses import dataclass
 import math
 from typing import Protocol
 
+from robot_infer.budget.kv import find_format
 from robot_infer.budget.lines import MemoryLine
 from robot_infer.config import CacheSettings
 from robot_infer.errors import BudgetError, ConfigError
 
 LIVE_PREFIXES = 2
-_INT4_GROUP = 32  # elements that share a scale
 
 
 @dataclass(frozen=True)
@@ -137,12 +137,13 @@ def _head_bytes(kv_format: str, head_dim: int, value_bytes: int) -> tuple[int, s
     """Bytes of one head of one token, codes and scales, and how they come about."""
     if kv_format == 'auto':
         return head_dim * value_bytes, f'{head_dim} x {value_bytes} bytes'
-    if kv_format in ('int8', 'fp8'):
-        return head_dim + 4, f'({head_dim} bytes + a scale of 4)'
-    if head_dim % _INT4_GROUP:
+    form = find_format(kv_format)
+    group = form.scale_group or head_dim
+    if head_dim % group:
         raise ConfigError(
             'parameter cache.kv_format', expected=f'auto, int8 or fp8: int4 has a scale for each '
-            f'{_INT4_GROUP} elements, and {head_dim}, the size of this policy\'s heads, is no '
+            f'{group} elements, and {head_dim}, the size of this policy\'s heads, is no '
             'multiple of that', got=kv_format, remedy='Use int8.')
-    groups = head_dim // _INT4_GROUP
-    return head_dim // 2 + 2 * groups, f'({head_dim // 2} bytes + {groups} scales of 2)'
+    scales = f'{head_dim // group} scales' if form.scale_group else 'a scale'
+    return form.head_bytes(head_dim), (
+        f'({form.values_only.head_bytes(head_dim)} bytes + {scales} of {form.scale_bytes})')

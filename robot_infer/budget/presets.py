@@ -24,15 +24,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 import functools
-from pathlib import Path
 from typing import Any
 
 from robot_infer.budget.model_shape import ModelShape
 from robot_infer.budget.shapes import SMOLVLM2_500M, describe, read_shape, weigh
 from robot_infer.budget.tensors import Blueprint
 from robot_infer.errors import ConfigError
+from robot_infer.shared_files import DEMO_CHECKPOINT
 
-_DEMO = Path(__file__).parents[1] / 'assets' / 'demo_policy'
 _BF16 = 2  # bytes of a parameter, as all these are published or served
 
 
@@ -124,7 +123,8 @@ class _Presets(Mapping[str, ModelShape]):
 @functools.cache
 def _preset(name: str) -> ModelShape:
     if name == 'demo':
-        return replace(read_shape(_DEMO), name='demo', source='robot_infer/assets/demo_policy')
+        return replace(read_shape(DEMO_CHECKPOINT), name='demo',
+                       source='robot_infer/assets/demo_policy')
     return replace(weigh(blueprint(name), _BF16), name=name, source=_SOURCES[name])
 
 

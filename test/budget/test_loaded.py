@@ -82,7 +82,7 @@ def tensors_of(value: object) -> Iterator[torch.Tensor]:
 
 
 def planned(folder: Path, form: Form, policy: SmolVLAPolicy) -> int:
-    tensors = {name: tensor.shape for name, tensor in read_headers(folder).tensors.items()}
+    tensors = read_headers(folder).shapes
     return loaded_weights(
         read_shape(folder), tensors, form, step_counts=(policy.denoise_steps, 3),
         positions=policy.prefix_shape.max_prefix + policy.shape.horizon).num_bytes
@@ -122,7 +122,7 @@ def _has_wide_registers() -> bool:
 
 
 def test_a_missing_tensor_is_named():
-    tensors = {name: tensor.shape for name, tensor in read_headers(DEMO).tensors.items()}
+    tensors = read_headers(DEMO).shapes
     del tensors['model.action_out_proj.weight']
     with pytest.raises(CheckpointError, match='a tensor model.action_out_proj.weight'):
         loaded_weights(read_shape(DEMO), tensors, Form(), step_counts=(10,))

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 import os
 import signal
 import sys
@@ -345,11 +346,9 @@ def test_the_simulated_robot_is_killed_and_started_again(
     start(*parameters, '-p', 'policy.threads:=1', '-p', 'policy.process:=false')
     sims = [start_sim()]
     robot = make_robot('table/robot_infer')
-    steps: list[StepRecord] = []
-    robot.node.create_subscription(
-        String, '/table/robot_infer/step',
-        lambda message: steps.append(StepRecord.from_json(message.data)), 100)
-    try:
+    with ExitStack() as undo:
+        undo.callback(lambda: [sim.stop() for sim in sims])
+        steps = undo.enter_context(robot.hearing_steps())
         assert robot.transition('configure') and robot.transition('activate')
         robot.instruct('move to the red cube')
         robot.wait_status(state='active', source='chunk', faults='')
@@ -372,9 +371,6 @@ def test_the_simulated_robot_is_killed_and_started_again(
         known = len(steps)
         robot.wait(lambda: len(steps) >= known + 5, 'steps of the new sim')
         robot.wait_actions(20)
-    finally:
-        for sim in sims:
-            sim.stop()
     policy = tuple(dict.fromkeys(action for action in robot.actions if action != held))
     assert len(policy) > 20
     of_old = [step for step in steps if max(stamps(step)) <= killed_ns]

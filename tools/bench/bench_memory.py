@@ -116,7 +116,7 @@ def show(folder: Path, dtype: str, weights: str, steps: int, process_bytes: int)
     layout = lay_out(
         read_shape(folder), Config.from_flat(flat),
         replace(given_device(1024.0, 1.0), unified=True), Facts(
-            tensors={name: tensor.shape for name, tensor in read_headers(folder).tensors.items()},
+            tensors=read_headers(folder).shapes,
             process_bytes=process_bytes))
     done = subprocess.run(
         [sys.executable, __file__, '--measure', json.dumps(flat), '--steps', str(steps)],
