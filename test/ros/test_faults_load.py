@@ -196,7 +196,7 @@ def test_deactivate_while_the_policy_hangs_is_answered_at_once_and_nothing_follo
         planted.wait_reports(1)
         planted.actions.clear()
     # The step ends now, and its chunk is thrown away. It is given a period before the answer.
-    assert min(took_s) < 2.0 * PERIOD_S, took_s
+    assert statistics.median(took_s) < 2.0 * PERIOD_S, took_s
     assert planted.transition('activate')
     planted.wait_status(state='active', source='chunk')
     planted.wait_actions(10)
@@ -355,7 +355,7 @@ def test_deactivate_under_load_stops_within_a_period_and_nothing_follows(
         assert active.transition('activate')
     assert child.exit_status is None, 'the storm went on meanwhile'
     child.stop()
-    assert min(took_s) < PERIOD_S, took_s
+    assert statistics.median(took_s) < PERIOD_S, took_s
     active.instruct(RED)
     active.wait_status(state='active', source='chunk', instruction=RED)
     places = [chunk_of(f'go to place {number}') for number in range(5)]

@@ -41,21 +41,26 @@ def bench() -> ModuleType:
     return tool('bench_node')
 
 
-def test_a_skipped_tick_is_as_late_as_the_next_one(bench) -> None:
+@pytest.fixture(scope='module')
+def lateness() -> ModuleType:
+    return tool('lateness')
+
+
+def test_a_skipped_tick_is_as_late_as_the_next_one(lateness) -> None:
     noted = np.array([[0, 1], [20, 23], [80, 81], [100, 100]]) * MS
-    late = bench._fill(noted, 0, 6)
+    late = lateness._fill(noted, 0, 6)
     assert (late / MS).tolist() == [1, 3, 41, 21, 1, 0]
 
 
-def test_a_timer_is_judged_by_its_own_best_phase(bench) -> None:
+def test_a_timer_is_judged_by_its_own_best_phase(lateness) -> None:
     begun = 1_000 * MS
     started = begun + np.array([20.3, 40.3, 65.3, 80.3, 140.3]) * MS
-    late = bench._of_timer(np.concatenate([[begun], started]).astype(np.int64))
+    late = lateness._of_timer(np.concatenate([[begun], started]).astype(np.int64))
     assert (late / MS).tolist() == pytest.approx([0, 0, 5, 0, 0, 40, 20])
 
 
-def test_figures_count_what_is_later_than_one_two_and_five_ms(bench) -> None:
-    figures = bench._figures(np.array([-1, 0, 1.5, 3, 7]) * MS)
+def test_figures_count_what_is_later_than_one_two_and_five_ms(lateness) -> None:
+    figures = lateness._figures(np.array([-1, 0, 1.5, 3, 7]) * MS)
     assert (figures['over_1_ms'], figures['over_2_ms'], figures['over_5_ms']) == (0.6, 0.4, 0.2)
     assert (figures['p50_ms'], figures['max_ms']) == (1.5, 7.0)
 
